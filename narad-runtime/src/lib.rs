@@ -1,0 +1,1 @@
+//! Binds the Narad state machines to tikv raft, files and sockets.
