@@ -6,7 +6,10 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod config;
 pub mod effects;
 pub mod ids;
+pub mod metastore;
 pub mod partition;
+pub mod peer;
 pub mod time;

@@ -1,0 +1,288 @@
+//! What can be tuned, within which bounds, and which combinations are unsafe.
+//!
+//! [`Policy`] is replicated: it is the same on every node and changes by a command. [`Config`] is
+//! a node's own.
+
+use core::time::Duration;
+
+/// What the whole cluster agrees on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Policy {
+    /// Moves that may be under way at once, cluster-wide (R75). Larger drains faster and loads
+    /// disks and links more. Default 8; at least 1.
+    pub max_in_flight: u32,
+    /// Moves that may leave one node at once. Default 2; at least 1.
+    pub moves_per_source: u32,
+    /// Moves that may arrive at one node at once. Default 2; at least 1.
+    pub moves_per_destination: u32,
+    /// Whether the planner starts nothing new. Default false.
+    pub paused: bool,
+    /// Voters below which no node is ever removed (R87). Default 3; at least 1.
+    pub min_voters: u32,
+    /// Voters up to which joining nodes are given a vote. Default 5; at least `min_voters`.
+    pub voters_max: u32,
+    /// Bytes that one node copies per second; 0 is unlimited. Default 200 MiB: an unthrottled
+    /// durable copy stalls a producer's fsync on the same disk for half a second.
+    pub copy_rate_bytes_per_second: u64,
+    /// How long a heartbeat lets an owner commit to a partition in play (H9). Default 10 s.
+    pub lease: Duration,
+    /// The rate error of any two clocks that is allowed for, in percent. Default 5; at most 50.
+    pub clock_rate_error_percent: u32,
+    /// What is added to the lease for everything that is not clock rate. Default 1 s.
+    pub lease_margin: Duration,
+    /// Silence after which the leader declares a node dead. Default 30 s.
+    pub dead_timeout: Duration,
+    /// How long a source stays Dead before its partitions may be force-promoted (R63).
+    /// Default 2 min.
+    pub force_promote_after: Duration,
+}
+
+/// What one node decides for itself.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Config {
+    /// Between two heartbeats to the leader, and between two reports. Default 1 s.
+    pub heartbeat_interval: Duration,
+    /// How long a request to a peer or a proposal may take before its outcome is Unknown.
+    /// Default 5 s.
+    pub request_timeout: Duration,
+    /// How long a target may be Dead before its moves are given up (case K100). Default 2 min.
+    pub dead_target_after: Duration,
+    /// How long a new leader watches before it judges anybody (H19, case M137).
+    /// Default 30 s; at least the dead timeout.
+    pub grace_after_election: Duration,
+    /// Between two passes of the controller. Default 1 s.
+    pub controller_interval: Duration,
+    /// Tail at which a copy counts as caught up (R17). Default 1 MiB: freeze time is tail over
+    /// bandwidth.
+    pub lag_bytes: u64,
+    /// Passes after which copying stops and the source is frozen anyway (R29). Default 20.
+    pub passes_max: u32,
+    /// Passes in a row without a smaller tail after which the same happens. Default 3.
+    pub stall_passes: u32,
+    /// Least time between the starts of two passes. Default 50 ms.
+    pub pass_interval: Duration,
+    /// Longest range that one copy request may ask for. Default 8 MiB.
+    pub chunk_bytes_max: u64,
+    /// Copy requests of one move that may be under way at once. Default 4; 1 to 64.
+    pub chunks_in_flight_max: u32,
+    /// How long a freeze lasts without progress of the copy (H22). Default 30 s.
+    pub freeze_ttl: Duration,
+    /// How long one freeze may last at all. Default 5 min; at least the TTL.
+    pub freeze_max: Duration,
+    /// The freeze that pre-copying aims at: it goes on shrinking the tail while that helps.
+    /// Default 50 ms.
+    pub freeze_target: Duration,
+    /// Share of time that one partition may be frozen, in percent, over [`Config::DUTY_WINDOW`]
+    /// (H20, L2). Default 10; 1 to 100.
+    pub freeze_duty_percent: u32,
+    /// How long a Prepare waits for an append under way. Default 5 s.
+    pub freeze_admission_max: Duration,
+    /// First pause after a failed attempt; doubled up to the next. Default 0.2 s.
+    pub retry_min: Duration,
+    /// Longest pause after a failed attempt. Default 30 s.
+    pub retry_max: Duration,
+    /// Seeds the jitter of the pauses. No default: every node needs its own.
+    pub jitter_seed: u64,
+    /// How long a set-aside copy is kept. Default 24 h.
+    pub quarantine: Duration,
+}
+
+/// Why a policy or a configuration is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// A value is outside its range.
+    #[error("{key} is {value}, but must be {allowed}")]
+    OutOfRange {
+        /// The key, as in the configuration file.
+        key: &'static str,
+        /// The value given, with its unit.
+        value: alloc::string::String,
+        /// What is allowed.
+        allowed: &'static str,
+    },
+    /// A cut-off owner's lease could outlast the wait for force-promote, so that two owners write
+    /// (H9).
+    #[error(
+        "lease * (1 + rho) + margin is {lease_ms} ms, which is not less than \
+         (dead_timeout + force_promote_after) * (1 - rho), {death_ms} ms: \
+         shorten the lease or lengthen force_promote_after"
+    )]
+    UnsafeTiming {
+        /// The longest time that an owner may go on, in milliseconds.
+        lease_ms: u128,
+        /// The shortest time after which another may begin, in milliseconds.
+        death_ms: u128,
+    },
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            max_in_flight: 8,
+            moves_per_source: 2,
+            moves_per_destination: 2,
+            paused: false,
+            min_voters: 3,
+            voters_max: 5,
+            copy_rate_bytes_per_second: 200 << 20,
+            lease: Duration::from_secs(10),
+            clock_rate_error_percent: 5,
+            lease_margin: Duration::from_secs(1),
+            dead_timeout: Duration::from_secs(30),
+            force_promote_after: Duration::from_mins(2),
+        }
+    }
+}
+
+impl Policy {
+    /// Checks ranges and the inequality that keeps two owners from writing at once.
+    ///
+    /// # Errors
+    ///
+    /// Names the first value that is outside its range, or [`ConfigError::UnsafeTiming`].
+    ///
+    /// # Examples
+    ///
+    /// A force-promote that comes before the lease has run out is refused:
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use narad_core::config::{ConfigError, Policy};
+    ///
+    /// assert_eq!(Policy::default().check(), Ok(()));
+    /// let hasty = Policy {
+    ///     dead_timeout: Duration::from_secs(5),
+    ///     force_promote_after: Duration::from_secs(5),
+    ///     ..Policy::default()
+    /// };
+    /// assert!(matches!(hasty.check(), Err(ConfigError::UnsafeTiming { .. })));
+    /// ```
+    pub fn check(&self) -> Result<(), ConfigError> {
+        at_least_one("max_in_flight", self.max_in_flight)?;
+        at_least_one("moves_per_source", self.moves_per_source)?;
+        at_least_one("moves_per_destination", self.moves_per_destination)?;
+        at_least_one("min_voters", self.min_voters)?;
+        if self.voters_max < self.min_voters {
+            return Err(out_of_range("voters_max", self.voters_max, "at least min_voters"));
+        }
+        if self.clock_rate_error_percent > 50 {
+            return Err(out_of_range(
+                "clock_rate_error_percent",
+                self.clock_rate_error_percent,
+                "0 to 50",
+            ));
+        }
+        not_zero("lease", self.lease)?;
+        not_zero("dead_timeout", self.dead_timeout)?;
+        let rho = u128::from(self.clock_rate_error_percent);
+        let margin_ms = self.lease_margin.as_millis();
+        let lease_ms = (self.lease.as_millis() * (100 + rho)).div_ceil(100) + margin_ms;
+        let death = self.dead_timeout.saturating_add(self.force_promote_after);
+        let death_ms = death.as_millis() * (100 - rho) / 100;
+        if lease_ms < death_ms {
+            Ok(())
+        } else {
+            Err(ConfigError::UnsafeTiming { lease_ms, death_ms })
+        }
+    }
+}
+
+impl Config {
+    /// The window over which the share of frozen time is measured.
+    pub const DUTY_WINDOW: Duration = Duration::from_mins(10);
+
+    /// Returns the defaults, with the given seed for jitter.
+    #[must_use]
+    pub const fn new(jitter_seed: u64) -> Self {
+        Self {
+            heartbeat_interval: Duration::from_secs(1),
+            request_timeout: Duration::from_secs(5),
+            dead_target_after: Duration::from_mins(2),
+            grace_after_election: Duration::from_secs(30),
+            controller_interval: Duration::from_secs(1),
+            lag_bytes: 1 << 20,
+            passes_max: 20,
+            stall_passes: 3,
+            pass_interval: Duration::from_millis(50),
+            chunk_bytes_max: 8 << 20,
+            chunks_in_flight_max: 4,
+            freeze_ttl: Duration::from_secs(30),
+            freeze_max: Duration::from_mins(5),
+            freeze_target: Duration::from_millis(50),
+            freeze_duty_percent: 10,
+            freeze_admission_max: Duration::from_secs(5),
+            retry_min: Duration::from_millis(200),
+            retry_max: Duration::from_secs(30),
+            jitter_seed,
+            quarantine: Duration::from_hours(24),
+        }
+    }
+
+    /// Checks ranges, and what only holds together with the policy.
+    ///
+    /// # Errors
+    ///
+    /// Names the first value that is outside its range, in this configuration or in the policy.
+    pub fn check(&self, policy: &Policy) -> Result<(), ConfigError> {
+        policy.check()?;
+        not_zero("heartbeat_interval", self.heartbeat_interval)?;
+        not_zero("request_timeout", self.request_timeout)?;
+        not_zero("controller_interval", self.controller_interval)?;
+        not_zero("freeze_ttl", self.freeze_ttl)?;
+        not_zero("freeze_admission_max", self.freeze_admission_max)?;
+        not_zero("retry_min", self.retry_min)?;
+        at_least_one("passes_max", self.passes_max)?;
+        at_least_one("stall_passes", self.stall_passes)?;
+        if self.heartbeat_interval.saturating_mul(3) > policy.lease {
+            return Err(out_of_range_ms(
+                "heartbeat_interval",
+                self.heartbeat_interval,
+                "at most a third of the lease",
+            ));
+        }
+        if self.grace_after_election < policy.dead_timeout {
+            return Err(out_of_range_ms(
+                "grace_after_election",
+                self.grace_after_election,
+                "at least dead_timeout",
+            ));
+        }
+        if self.freeze_max < self.freeze_ttl {
+            return Err(out_of_range_ms("freeze_max", self.freeze_max, "at least freeze_ttl"));
+        }
+        if self.retry_max < self.retry_min {
+            return Err(out_of_range_ms("retry_max", self.retry_max, "at least retry_min"));
+        }
+        if !(1..=100).contains(&self.freeze_duty_percent) {
+            return Err(out_of_range("freeze_duty_percent", self.freeze_duty_percent, "1 to 100"));
+        }
+        if !(1..=64).contains(&self.chunks_in_flight_max) {
+            return Err(out_of_range("chunks_in_flight_max", self.chunks_in_flight_max, "1 to 64"));
+        }
+        if !(4096..=64 << 20).contains(&self.chunk_bytes_max) {
+            return Err(out_of_range("chunk_bytes_max", self.chunk_bytes_max, "4 KiB to 64 MiB"));
+        }
+        Ok(())
+    }
+}
+
+fn out_of_range(
+    key: &'static str,
+    value: impl alloc::string::ToString,
+    allowed: &'static str,
+) -> ConfigError {
+    ConfigError::OutOfRange { key, value: value.to_string(), allowed }
+}
+
+fn out_of_range_ms(key: &'static str, value: Duration, allowed: &'static str) -> ConfigError {
+    out_of_range(key, alloc::format!("{} ms", value.as_millis()), allowed)
+}
+
+fn at_least_one(key: &'static str, value: u32) -> Result<(), ConfigError> {
+    if value == 0 { Err(out_of_range(key, value, "at least 1")) } else { Ok(()) }
+}
+
+fn not_zero(key: &'static str, value: Duration) -> Result<(), ConfigError> {
+    if value.is_zero() { Err(out_of_range_ms(key, value, "more than 0")) } else { Ok(()) }
+}

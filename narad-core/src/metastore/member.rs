@@ -1,0 +1,90 @@
+//! Who belongs to the cluster, and how each of them is.
+
+use alloc::collections::BTreeSet;
+use alloc::string::String;
+
+use crate::ids::{Generation, Incarnation, Name, NodeId, StoreUuid};
+
+/// One node of the cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Member {
+    /// Its id, never reused.
+    pub id: NodeId,
+    /// Its name, for people.
+    pub name: Name,
+    /// Where it listens.
+    pub addrs: Addresses,
+    /// The identity of its disk.
+    pub store_uuid: StoreUuid,
+    /// Its present life; zero until its first `Register`.
+    pub incarnation: Incarnation,
+    /// Whether it is taken to be alive.
+    pub status: Status,
+    /// The number of its last death certificate; zero if it has never been declared dead.
+    pub deaths: Generation,
+    /// Whether it is being decommissioned. Survives a re-registration (R85).
+    pub draining: bool,
+    /// Whether it has said, in its present life, that nothing is left on it (H37).
+    pub drained_out: bool,
+    /// Whether it has been taken out for good.
+    pub retired: bool,
+}
+
+impl Member {
+    /// Whether it may be given partitions: alive, staying, and registered at least once.
+    #[must_use]
+    pub fn is_receiver(&self) -> bool {
+        self.status == Status::Alive
+            && !self.draining
+            && !self.retired
+            && self.incarnation > Incarnation(0)
+    }
+}
+
+/// Where a node listens, as `host:port`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Addresses {
+    /// For other nodes: control and bulk connections.
+    pub peer: String,
+    /// For operators and clients: HTTP.
+    pub http: String,
+}
+
+impl Addresses {
+    /// Longest accepted address, in bytes.
+    pub const LENGTH_MAX: usize = 255;
+}
+
+/// Whether a member is taken to be alive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum Status {
+    /// It has registered since it was last declared dead.
+    Alive,
+    /// It was declared dead under this certificate (H11).
+    Dead(Generation),
+}
+
+/// The Raft configuration as of the last applied change, so that guards see the voters.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Configuration {
+    /// The voters.
+    pub voters: BTreeSet<NodeId>,
+    /// The voters that a joint change is replacing; empty outside one.
+    pub voters_outgoing: BTreeSet<NodeId>,
+    /// Those who receive the log without a vote.
+    pub learners: BTreeSet<NodeId>,
+}
+
+impl Configuration {
+    /// Whether the node takes part, with or without a vote.
+    #[must_use]
+    pub fn contains(&self, node: NodeId) -> bool {
+        self.voters.contains(&node)
+            || self.voters_outgoing.contains(&node)
+            || self.learners.contains(&node)
+    }
+}
