@@ -1,0 +1,110 @@
+//! Whether a decommission can end, answered before anything changes (field faults 34, 35 and 45).
+
+use alloc::vec::Vec;
+
+use crate::ids::NodeId;
+use crate::metastore::{Member, State, Status};
+
+/// Why a decommission could not end as things are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum Blocker {
+    /// There is no such member.
+    #[error("there is no such member")]
+    UnknownMember,
+    /// It has been taken out already.
+    #[error("the node has been retired already")]
+    Retired,
+    /// Too few voters would be left.
+    #[error(
+        "{left} voters would be left, but MinVoters is {min_voters}: let another node join first"
+    )]
+    BelowMinVoters {
+        /// Voters and learners that would stay.
+        left: u32,
+        /// The policy's minimum.
+        min_voters: u32,
+    },
+    /// The rest has no healthy majority.
+    #[error(
+        "only {healthy} of the {left} remaining voters are alive: bring the dead ones back first"
+    )]
+    NoHealthyMajority {
+        /// Voters that would stay and are alive.
+        healthy: u32,
+        /// Voters that would stay.
+        left: u32,
+    },
+    /// It owns partitions and nobody could take them.
+    #[error("no other node can take its {owned} partitions: let a node join first")]
+    NoReceivers {
+        /// Partitions that it owns.
+        owned: u32,
+    },
+    /// It is dead and its partitions are on its disk only.
+    #[error(
+        "the node is dead and its disk alone holds {owned} partitions: start it again, or declare \
+         them lost"
+    )]
+    OwnerDead {
+        /// Partitions that it owns.
+        owned: u32,
+    },
+    /// Pinned partitions do not move.
+    #[error("{pinned} of its partitions are pinned to it: unpin them first")]
+    Pinned {
+        /// How many.
+        pinned: u32,
+    },
+}
+
+/// Returns what stands in the way of decommissioning a node; nothing if it can go on.
+#[must_use]
+pub fn decommission(state: &State, node: NodeId) -> Vec<Blocker> {
+    let Some(member) = state.member(node) else {
+        return Vec::from([Blocker::UnknownMember]);
+    };
+    if member.retired {
+        return Vec::from([Blocker::Retired]);
+    }
+    let mut found = Vec::new();
+    found.extend(voters_left(state, node));
+    let owned = count(state.owned_count(node));
+    let receivers =
+        state.members().filter(|other| other.id != node && other.is_receiver()).count();
+    if member.status != Status::Alive && owned > 0 {
+        found.push(Blocker::OwnerDead { owned });
+    } else if owned > 0 && receivers == 0 {
+        found.push(Blocker::NoReceivers { owned });
+    }
+    let pinned = count(state.owned_by(node).filter(|(_, row)| row.pinned).count());
+    if pinned > 0 {
+        found.push(Blocker::Pinned { pinned });
+    }
+    found
+}
+
+/// Judges the voters as they would be once learners have replaced those who leave.
+fn voters_left(state: &State, node: NodeId) -> Option<Blocker> {
+    let configuration = state.configuration();
+    if !configuration.voters.contains(&node) {
+        return None;
+    }
+    let stays = |member: &&Member| member.id != node && !member.draining && !member.retired;
+    let takes_part =
+        |member: &&Member| configuration.contains(member.id) || member.status == Status::Alive;
+    let rest: Vec<&Member> = state.members().filter(stays).filter(takes_part).collect();
+    let (left, healthy) = (
+        count(rest.len()),
+        count(rest.iter().filter(|member| member.status == Status::Alive).count()),
+    );
+    let min_voters = state.policy().min_voters;
+    if left < min_voters {
+        return Some(Blocker::BelowMinVoters { left, min_voters });
+    }
+    (healthy < left / 2 + 1).then_some(Blocker::NoHealthyMajority { healthy, left })
+}
+
+fn count(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
