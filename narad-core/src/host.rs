@@ -1,0 +1,562 @@
+//! The live log of one partition on its owner: opened, exposed, served, closed.
+//!
+//! # Purpose
+//!
+//! A row says who serves a partition and from which directory. This machine brings its node in
+//! line with that: it opens the directory, makes visible what must be, lets the gate commit, and
+//! takes all of it back when the row moves on.
+//!
+//! # States
+//!
+//! ```text
+//!            row names us            opened              exposed or nothing to expose
+//! Absent ───────────────▶ Opening ───────────▶ Exposing ───────────────▶ Starting ──▶ Serving
+//!    ▲                       │ failed              │ failed                             │ row moved on,
+//!    │  closed               ▼                     ▼                                    │ or log poisoned
+//!    └──────── Closing ◀── Resting ◀───────────────┘              Closing ◀─────────────┘
+//! ```
+//!
+//! # Invariants
+//!
+//! 1. Nothing is opened before this node's own life is registered, so no stale row is acted upon
+//!    (H6, case M133).
+//! 2. A log that ends before the row's `min_end` is never served: its disk is not the one that the
+//!    row means (H25, S3).
+//! 3. An empty log is made only where the row says that none ever held a record (S3).
+//! 4. The high watermark is left exactly as it was installed, unless the owner served it in this
+//!    epoch before and restarted, or took it over from a dead owner (R41, H42, H43).
+//!
+//! # After a restart
+//!
+//! The machine starts `Absent` and opens what the row names.
+
+use core::mem;
+use core::time::Duration;
+
+use crate::effects::{Deadline, Effects, OpId, Ops};
+use crate::ids::{Attempt, Epoch, Incarnation, NodeId, Offset};
+use crate::metastore::Assignment;
+use crate::time::Instant;
+
+/// Something the façade tells the machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Time passed.
+    Wake,
+    /// An operation ended.
+    Done(OpId, Outcome),
+    /// What this node is to serve, as its own replica has it; `None` if nothing, or while its own
+    /// life is not registered.
+    Want(Option<Want>),
+    /// A write or an fsync failed: the log must be opened anew before anything else (fsync errors
+    /// are never retried on the same file).
+    Poisoned,
+}
+
+/// What a row asks of its owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Want {
+    /// The live directory.
+    pub data: Attempt,
+    /// The reign.
+    pub epoch: Epoch,
+    /// Where the log must reach at least.
+    pub min_end: Offset,
+    /// Whether the reign began without the old owner's freeze: what was captured must be exposed
+    /// (H43).
+    pub forced: bool,
+}
+
+impl Want {
+    /// Returns what a row asks of a node.
+    #[must_use]
+    pub fn of(row: &Assignment, node: NodeId) -> Option<Self> {
+        let forced = row.lineage.last().is_some_and(|reign| reign.forced);
+        (row.owner == node).then_some(Self {
+            data: row.data,
+            epoch: row.epoch,
+            min_end: row.min_end,
+            forced,
+        })
+    }
+
+    /// Whether the partition was born in this directory and nothing proves that it ever held a
+    /// record.
+    fn may_be_new(&self) -> bool {
+        self.min_end == Offset(0) && self.data.move_id.0 == 0
+    }
+}
+
+/// Work with an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Operation {
+    /// Open the directory, cut a torn tail, say what is there.
+    Open {
+        /// The directory.
+        data: Attempt,
+        /// Whether an absent one is made.
+        create: bool,
+    },
+    /// Append and fsync a control frame that makes everything durable visible.
+    Expose {
+        /// The reign.
+        epoch: Epoch,
+    },
+    /// Let the gate commit.
+    Serve {
+        /// The reign.
+        epoch: Epoch,
+    },
+    /// Shut the gate, wait for the append under way, close the files.
+    Close,
+}
+
+/// How an operation ended. Variants mirror [`Operation`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// See [`Operation::Open`].
+    Open(Result<Opened, Fault>),
+    /// See [`Operation::Expose`].
+    Expose(Result<(), Fault>),
+    /// See [`Operation::Serve`].
+    Serve,
+    /// See [`Operation::Close`].
+    Close,
+}
+
+/// What an opened log says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Opened {
+    /// Offset after its last durable record.
+    pub end: Offset,
+    /// The last reign in which a frame was written by its owner here.
+    pub served: Option<Epoch>,
+}
+
+/// Why a log could not be opened or exposed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum Fault {
+    /// There is no such directory.
+    #[error("the directory is missing: was the disk replaced?")]
+    Missing,
+    /// The log ends too early to be the one that the row means.
+    #[error("the log ends at {end}, but must reach {min_end}: was an old disk put back?")]
+    Short {
+        /// Where it ends.
+        end: Offset,
+        /// Where it must reach.
+        min_end: Offset,
+    },
+    /// The disk is full.
+    #[error("the disk is full")]
+    DiskFull,
+    /// The disk failed.
+    #[error("the disk failed")]
+    Disk,
+}
+
+/// Something the machine asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Run an operation; exactly one [`Event::Done`] answers it, unless the process ends first.
+    Run(OpId, Operation),
+    /// An observation; nothing answers it.
+    Note(Note),
+}
+
+/// Something worth knowing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum Note {
+    /// The partition is served from here.
+    Serving {
+        /// The reign.
+        epoch: Epoch,
+        /// Where its log ends.
+        end: Offset,
+    },
+    /// The partition is no longer served from here.
+    Closed,
+    /// The partition cannot be served although this node owns it.
+    Unavailable(Fault),
+}
+
+/// The owner's side of one partition, when nobody moves it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Host {
+    ops: Ops,
+    want: Option<Want>,
+    retry_pause: Duration,
+    state: State,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum State {
+    Absent,
+    Opening { op: OpId, want: Want },
+    Exposing { op: OpId, want: Want, opened: Opened },
+    /// `poisoned`: the log failed before the answer that it is served came back.
+    Starting { op: OpId, want: Want, opened: Opened, poisoned: bool },
+    Serving { want: Want },
+    /// `fault`: why the log is not to be opened again at once.
+    Closing { op: OpId, fault: Option<Fault> },
+    Resting { until: Instant, fault: Fault },
+    /// A transition panicked.
+    Poisoned,
+}
+
+impl Host {
+    /// Starts with nothing open. `retry_pause` is the pause after a failure to open.
+    #[must_use]
+    pub const fn new(incarnation: Incarnation, retry_pause: Duration) -> Self {
+        Self { ops: Ops::new(incarnation), want: None, retry_pause, state: State::Absent }
+    }
+
+    /// Advances the machine by one event.
+    pub fn handle(&mut self, now: Instant, event: Event, out: &mut Effects<Effect>) {
+        let state = mem::replace(&mut self.state, State::Poisoned);
+        self.state = match event {
+            Event::Want(want) => {
+                self.want = want;
+                state
+            }
+            Event::Wake => Self::rested(state, now),
+            Event::Poisoned => self.poisoned(state, out),
+            Event::Done(op, outcome) => self.done(now, state, op, outcome, out),
+        };
+        self.converge(out);
+    }
+
+    /// Returns when the machine wants to be woken.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Deadline> {
+        match self.state {
+            State::Resting { until, .. } if self.want.is_some() => {
+                Some(Deadline { at: until, why: "open the log again" })
+            }
+            State::Absent
+            | State::Opening { .. }
+            | State::Exposing { .. }
+            | State::Starting { .. }
+            | State::Serving { .. }
+            | State::Closing { .. }
+            | State::Resting { .. }
+            | State::Poisoned => None,
+        }
+    }
+
+    /// Returns the reign in which this node serves the partition, if it does.
+    #[must_use]
+    pub const fn serving(&self) -> Option<Epoch> {
+        match &self.state {
+            State::Serving { want } => Some(want.epoch),
+            State::Absent
+            | State::Opening { .. }
+            | State::Exposing { .. }
+            | State::Starting { .. }
+            | State::Closing { .. }
+            | State::Resting { .. }
+            | State::Poisoned => None,
+        }
+    }
+
+    /// Returns why the partition cannot be served, if that is so.
+    #[must_use]
+    pub const fn fault(&self) -> Option<Fault> {
+        match &self.state {
+            State::Resting { fault, .. } => Some(*fault),
+            State::Absent
+            | State::Opening { .. }
+            | State::Exposing { .. }
+            | State::Starting { .. }
+            | State::Serving { .. }
+            | State::Closing { .. }
+            | State::Poisoned => None,
+        }
+    }
+
+    /// Returns whether nothing is open and nothing is wanted: the façade may drop the machine and
+    /// judge the directory.
+    #[must_use]
+    pub const fn is_over(&self) -> bool {
+        self.want.is_none() && matches!(self.state, State::Absent | State::Resting { .. })
+    }
+
+    /// Starts whatever brings the state nearer to what is wanted.
+    fn converge(&mut self, out: &mut Effects<Effect>) {
+        let state = mem::replace(&mut self.state, State::Poisoned);
+        self.state = match (state, self.want) {
+            (State::Absent, Some(want)) => {
+                let create = want.may_be_new();
+                let op = self.run(out, Operation::Open { data: want.data, create });
+                State::Opening { op, want }
+            }
+            (State::Serving { want: served }, want) if want != Some(served) => {
+                self.close(None, out)
+            }
+            (state, _) => state,
+        };
+    }
+
+    fn done(
+        &mut self,
+        now: Instant,
+        state: State,
+        op: OpId,
+        outcome: Outcome,
+        out: &mut Effects<Effect>,
+    ) -> State {
+        match (state, outcome) {
+            (State::Opening { op: mine, want }, Outcome::Open(result)) if mine == op => {
+                match result {
+                    Ok(opened) => self.opened(want, opened, out),
+                    Err(fault) => self.rest(now, fault, out),
+                }
+            }
+            (State::Exposing { op: mine, want, opened }, Outcome::Expose(result))
+                if mine == op =>
+            {
+                match result {
+                    Ok(()) => self.start(want, opened, out),
+                    // The file may be poisoned: only a new opening says what is durable.
+                    Err(fault) => self.close(Some(fault), out),
+                }
+            }
+            (State::Starting { op: mine, want, opened, poisoned }, Outcome::Serve)
+                if mine == op =>
+            {
+                if poisoned {
+                    return self.close(None, out);
+                }
+                out.push(Effect::Note(Note::Serving { epoch: want.epoch, end: opened.end }));
+                State::Serving { want }
+            }
+            (State::Closing { op: mine, fault }, Outcome::Close) if mine == op => {
+                out.push(Effect::Note(Note::Closed));
+                match fault {
+                    Some(fault) => self.rest(now, fault, out),
+                    None => State::Absent,
+                }
+            }
+            (state, Outcome::Open(_) | Outcome::Expose(_) | Outcome::Serve | Outcome::Close) => {
+                state
+            }
+        }
+    }
+
+    fn opened(&mut self, want: Want, opened: Opened, out: &mut Effects<Effect>) -> State {
+        if self.want != Some(want) {
+            return self.close(None, out);
+        }
+        if opened.end < want.min_end {
+            let fault = Fault::Short { end: opened.end, min_end: want.min_end };
+            return self.close(Some(fault), out);
+        }
+        let served_before = opened.served == Some(want.epoch);
+        if served_before || want.forced {
+            let op = self.run(out, Operation::Expose { epoch: want.epoch });
+            return State::Exposing { op, want, opened };
+        }
+        self.start(want, opened, out)
+    }
+
+    fn start(&mut self, want: Want, opened: Opened, out: &mut Effects<Effect>) -> State {
+        if self.want != Some(want) {
+            return self.close(None, out);
+        }
+        let op = self.run(out, Operation::Serve { epoch: want.epoch });
+        State::Starting { op, want, opened, poisoned: false }
+    }
+
+    fn close(&mut self, fault: Option<Fault>, out: &mut Effects<Effect>) -> State {
+        let op = self.run(out, Operation::Close);
+        State::Closing { op, fault }
+    }
+
+    fn rest(&self, now: Instant, fault: Fault, out: &mut Effects<Effect>) -> State {
+        out.push(Effect::Note(Note::Unavailable(fault)));
+        State::Resting { until: now.after(self.retry_pause), fault }
+    }
+
+    fn rested(state: State, now: Instant) -> State {
+        match state {
+            State::Resting { until, .. } if until <= now => State::Absent,
+            state => state,
+        }
+    }
+
+    fn poisoned(&mut self, state: State, out: &mut Effects<Effect>) -> State {
+        match state {
+            State::Serving { .. } => self.close(None, out),
+            State::Starting { op, want, opened, .. } => {
+                State::Starting { op, want, opened, poisoned: true }
+            }
+            state => state,
+        }
+    }
+
+    fn run(&mut self, out: &mut Effects<Effect>, operation: Operation) -> OpId {
+        let op = self.ops.mint();
+        out.push(Effect::Run(op, operation));
+        op
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+    use crate::ids::{AttemptNo, MoveId};
+
+    const PAUSE: Duration = Duration::from_secs(30);
+
+    fn want(epoch: u64, move_id: u64, min_end: u64, forced: bool) -> Want {
+        let no = AttemptNo { incarnation: Incarnation(0), n: 0 };
+        Want {
+            data: Attempt { move_id: MoveId(move_id), destination: NodeId(1), no },
+            epoch: Epoch(epoch),
+            min_end: Offset(min_end),
+            forced,
+        }
+    }
+
+    /// A host whose operations are answered by the test, one at a time.
+    struct Bench {
+        host: Host,
+        out: Effects<Effect>,
+        now: Instant,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let host = Host::new(Incarnation(1), PAUSE);
+            Self { host, out: Effects::default(), now: Instant::ORIGIN }
+        }
+
+        fn tell(&mut self, event: Event) -> Vec<Operation> {
+            self.host.handle(self.now, event, &mut self.out);
+            self.pending().into_iter().map(|(_, operation)| operation).collect()
+        }
+
+        fn pending(&mut self) -> Vec<(OpId, Operation)> {
+            self.out
+                .as_slice()
+                .iter()
+                .filter_map(|effect| match effect {
+                    Effect::Run(op, operation) => Some((*op, *operation)),
+                    Effect::Note(_) => None,
+                })
+                .collect()
+        }
+
+        /// Answers the one operation that is under way.
+        fn answer(&mut self, outcome: Outcome) -> Vec<Operation> {
+            let pending = self.pending();
+            assert_eq!(pending.len(), 1, "one operation at a time: {pending:?}");
+            self.out = Effects::default();
+            self.tell(Event::Done(pending[0].0, outcome))
+        }
+    }
+
+    fn opened(end: u64, served: Option<u64>) -> Outcome {
+        Outcome::Open(Ok(Opened { end: Offset(end), served: served.map(Epoch) }))
+    }
+
+    /// R41, S4: a copy that was just flipped to is served with the watermark it was installed with.
+    #[test]
+    fn a_fresh_copy_is_served_without_exposing_its_hidden_tail() {
+        let mut bench = Bench::new();
+        let want = want(2, 7, 100, false);
+        let open = Operation::Open { data: want.data, create: false };
+        assert_eq!(bench.tell(Event::Want(Some(want))), [open]);
+        assert_eq!(bench.answer(opened(100, Some(1))), [Operation::Serve { epoch: Epoch(2) }]);
+        assert_eq!(bench.answer(Outcome::Serve), []);
+        assert_eq!(bench.host.serving(), Some(Epoch(2)));
+    }
+
+    /// H42, H43: a restarted owner, and one that took over from a dead owner, expose what is
+    /// durable first.
+    #[test]
+    fn a_restarted_or_forced_owner_exposes_what_is_durable() {
+        for (want, served) in [(want(2, 7, 100, false), Some(2)), (want(2, 7, 100, true), Some(1))]
+        {
+            let mut bench = Bench::new();
+            bench.tell(Event::Want(Some(want)));
+            let expose = Operation::Expose { epoch: Epoch(2) };
+            assert_eq!(bench.answer(opened(120, served)), [expose]);
+            assert_eq!(
+                bench.answer(Outcome::Expose(Ok(()))),
+                [Operation::Serve { epoch: Epoch(2) }]
+            );
+        }
+    }
+
+    /// H25, S3: a log that ends before the row's `min_end` is closed and never served.
+    #[test]
+    fn a_log_that_is_too_short_is_never_served() {
+        let mut bench = Bench::new();
+        bench.tell(Event::Want(Some(want(2, 7, 100, false))));
+        assert_eq!(bench.answer(opened(99, None)), [Operation::Close]);
+        assert_eq!(bench.answer(Outcome::Close), []);
+        assert_eq!(
+            bench.host.fault(),
+            Some(Fault::Short { end: Offset(99), min_end: Offset(100) })
+        );
+        bench.out = Effects::default();
+        assert_eq!(bench.tell(Event::Wake), [], "not before the pause has passed");
+        bench.now = bench.now.after(PAUSE);
+        assert_eq!(bench.tell(Event::Wake).len(), 1, "then it looks again");
+    }
+
+    /// S3: only a partition that was born here and never moved may find no directory.
+    #[test]
+    fn only_a_new_partition_is_created() {
+        for (want, create) in
+            [(want(1, 0, 0, false), true), (want(2, 0, 5, false), false), (want(2, 3, 0, false), false)]
+        {
+            let mut bench = Bench::new();
+            let open = Operation::Open { data: want.data, create };
+            assert_eq!(bench.tell(Event::Want(Some(want))), [open]);
+        }
+    }
+
+    /// Case L30, R49: a row that moves on closes the log, whatever it was doing.
+    #[test]
+    fn a_row_that_moves_on_closes_the_log_at_every_step() {
+        for steps in 0..3 {
+            let mut bench = Bench::new();
+            bench.tell(Event::Want(Some(want(2, 7, 0, true))));
+            let answers =
+                [opened(1, None), Outcome::Expose(Ok(())), Outcome::Serve];
+            for answer in answers.into_iter().take(steps) {
+                bench.answer(answer);
+            }
+            bench.tell(Event::Want(None));
+            let next = bench.answer(answers[steps]);
+            let after = if next.is_empty() {
+                bench.tell(Event::Want(None))
+            } else {
+                next
+            };
+            assert_eq!(after, [Operation::Close], "after {steps} steps");
+            bench.answer(Outcome::Close);
+            assert!(bench.host.is_over());
+        }
+    }
+
+    /// An fsync error is never retried on the same file: the log is opened again and says what is
+    /// durable.
+    #[test]
+    fn a_poisoned_log_is_opened_again() {
+        let mut bench = Bench::new();
+        let want = want(2, 7, 0, false);
+        bench.tell(Event::Want(Some(want)));
+        bench.answer(opened(1, None));
+        bench.tell(Event::Poisoned);
+        assert_eq!(bench.answer(Outcome::Serve), [Operation::Close]);
+        let open = Operation::Open { data: want.data, create: false };
+        assert_eq!(bench.answer(Outcome::Close), [open]);
+    }
+}
