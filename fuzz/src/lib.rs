@@ -89,7 +89,10 @@ pub fn replay_arguments(property: fn(&[u8])) -> io::Result<()> {
             inputs.push(argument);
         }
     }
-    assert!(!inputs.is_empty(), "name the files or folders to replay; to fuzz, see CONTRIBUTING.md");
+    assert!(
+        !inputs.is_empty(),
+        "name the files or folders to replay; to fuzz, see CONTRIBUTING.md"
+    );
     for input in &inputs {
         replay(input, property)?;
     }
