@@ -2,7 +2,7 @@
 //!
 //! A target is one file in `src/bin`, beside a folder `corpus/<target>` of inputs worth keeping:
 //!
-//! ```ignore
+//! ```text
 //! #![cfg_attr(fuzzing, no_main)]
 //!
 //! narad_fuzz::target!("name", |input| { /* what must hold for any input */ });
