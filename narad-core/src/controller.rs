@@ -40,7 +40,7 @@ use core::mem;
 
 use crate::config::Config;
 use crate::effects::{Deadline, Effects, OpId, Ops};
-use crate::ids::{ByteCount, Incarnation, LogIndex, NodeId, PartitionId};
+use crate::ids::{Incarnation, LogIndex, NodeId, PartitionId};
 use crate::metastore::{Applied, Command, Reason, Reply, State};
 use crate::proposals::Proposed;
 use crate::time::Instant;
@@ -102,18 +102,13 @@ pub enum Outcome {
 pub struct Survey {
     barrier: LogIndex,
     matched: BTreeMap<NodeId, LogIndex>,
-    bytes: BTreeMap<PartitionId, ByteCount>,
 }
 
 impl Survey {
     /// Records a barrier that this node has reached and applied.
     #[must_use]
-    pub const fn behind_barrier(
-        barrier: LogIndex,
-        matched: BTreeMap<NodeId, LogIndex>,
-        bytes: BTreeMap<PartitionId, ByteCount>,
-    ) -> Self {
-        Self { barrier, matched, bytes }
+    pub const fn behind_barrier(barrier: LogIndex, matched: BTreeMap<NodeId, LogIndex>) -> Self {
+        Self { barrier, matched }
     }
 
     /// Whether a replica has all but the last few entries.
@@ -374,7 +369,7 @@ impl Controller {
         self.judge_deaths(now, state, since, &mut decisions);
         moves::assign(state, &mut decisions);
         self.give_up_targets(now, state, &mut decisions);
-        moves::plan(state, &survey.bytes, &mut decisions);
+        moves::plan(state, &mut decisions);
         membership::retire(state, &mut decisions);
         membership::configure(self.me, state, &survey, &mut decisions);
         drop(survey);

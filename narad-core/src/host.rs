@@ -1,41 +1,43 @@
-//! The live log of one partition on its owner: opened, exposed, served, closed.
+//! The live log of one partition on its owner: opened, exposed, closed.
 //!
 //! # Purpose
 //!
-//! A row says who serves a partition and from which directory. This machine brings its node in
-//! line with that: it opens the directory, makes visible what must be, lets the gate commit, and
-//! takes all of it back when the row moves on.
+//! A row says who serves a partition and from which directory. This machine brings its node's disk
+//! in line with that: it opens the directory, makes visible what must be, and closes it when the
+//! row has moved on. Who may append meanwhile is the [hand-off](crate::freeze::Handoff)'s matter.
 //!
 //! # States
 //!
 //! ```text
-//!            row names us            opened              exposed or nothing to expose
-//! Absent ───────────────▶ Opening ───────────▶ Exposing ───────────────▶ Starting ──▶ Serving
-//!    ▲                       │ failed              │ failed                             │ row moved on,
-//!    │  closed               ▼                     ▼                                    │ or log poisoned
-//!    └──────── Closing ◀── Resting ◀───────────────┘              Closing ◀─────────────┘
+//!            row names us            opened                exposed
+//! Absent ───────────────▶ Opening ───────────▶ Exposing ───────────▶ Open
+//!    ▲                       │ failed      │ nothing to expose ────▶  │
+//!    │                       ▼             │ too short                │ row moved on, or poisoned
+//!    ├──── pause ──────── Resting ◀────────┼──────────────┐           │
+//!    │                                     ▼              │           ▼
+//!    └──────────────────────────────── Closing ───────────┘ ◀─────────┘
 //! ```
 //!
 //! # Invariants
 //!
-//! 1. Nothing is opened before this node's own life is registered, so no stale row is acted upon
-//!    (H6, case M133).
-//! 2. A log that ends before the row's `min_end` is never served: its disk is not the one that the
-//!    row means (H25, S3).
-//! 3. An empty log is made only where the row says that none ever held a record (S3).
-//! 4. The high watermark is left exactly as it was installed, unless the owner served it in this
-//!    epoch before and restarted, or took it over from a dead owner (R41, H42, H43).
+//! 1. A log that ends before the row's `min_end` is never open for service: its disk is not the one
+//!    that the row means (H25, S3).
+//! 2. An empty log is made only where the row says that none ever held a record (S3).
+//! 3. The high watermark is left exactly as it was installed, unless the owner wrote in this epoch
+//!    before and restarted, or took over from a dead owner (R41, H42, H43).
+//! 4. One operation at a time.
 //!
 //! # After a restart
 //!
-//! The machine starts `Absent` and opens what the row names.
+//! The machine starts `Absent` and opens what the row names. The façade asks for nothing before
+//! this node's own life is registered, so that no stale row is acted upon (H6, case M133).
 
 use core::mem;
 use core::time::Duration;
 
 use crate::effects::{Deadline, Effects, OpId, Ops};
 use crate::ids::{Attempt, Epoch, Incarnation, NodeId, Offset};
-use crate::metastore::Assignment;
+use crate::metastore::{Assignment, Residue};
 use crate::time::Instant;
 
 /// Something the façade tells the machine.
@@ -45,8 +47,7 @@ pub enum Event {
     Wake,
     /// An operation ended.
     Done(OpId, Outcome),
-    /// What this node is to serve, as its own replica has it; `None` if nothing, or while its own
-    /// life is not registered.
+    /// What this node is to serve, as its own replica has it; `None` if nothing.
     Want(Option<Want>),
     /// A write or an fsync failed: the log must be opened anew before anything else (fsync errors
     /// are never retried on the same file).
@@ -71,7 +72,7 @@ impl Want {
     /// Returns what a row asks of a node.
     #[must_use]
     pub fn of(row: &Assignment, node: NodeId) -> Option<Self> {
-        let forced = row.lineage.last().is_some_and(|reign| reign.forced);
+        let forced = row.lineage.last().is_some_and(|reign| reign.residue != Residue::None);
         (row.owner == node).then_some(Self {
             data: row.data,
             epoch: row.epoch,
@@ -80,10 +81,10 @@ impl Want {
         })
     }
 
-    /// Whether the partition was born in this directory and nothing proves that it ever held a
-    /// record.
-    fn may_be_new(&self) -> bool {
-        self.min_end == Offset(0) && self.data.move_id.0 == 0
+    /// Returns where an empty log begins, if the directory may be one that was never made: no try
+    /// of a move is of life zero.
+    fn birth(&self) -> Option<Offset> {
+        (self.data.no.incarnation == Incarnation(0)).then_some(self.min_end)
     }
 }
 
@@ -94,20 +95,15 @@ pub enum Operation {
     Open {
         /// The directory.
         data: Attempt,
-        /// Whether an absent one is made.
-        create: bool,
+        /// Where an empty log begins if the directory is absent; `None` if it must be there.
+        birth: Option<Offset>,
     },
     /// Append and fsync a control frame that makes everything durable visible.
     Expose {
         /// The reign.
         epoch: Epoch,
     },
-    /// Let the gate commit.
-    Serve {
-        /// The reign.
-        epoch: Epoch,
-    },
-    /// Shut the gate, wait for the append under way, close the files.
+    /// Wait for the append under way and close the files.
     Close,
 }
 
@@ -118,8 +114,6 @@ pub enum Outcome {
     Open(Result<Opened, Fault>),
     /// See [`Operation::Expose`].
     Expose(Result<(), Fault>),
-    /// See [`Operation::Serve`].
-    Serve,
     /// See [`Operation::Close`].
     Close,
 }
@@ -169,14 +163,14 @@ pub enum Effect {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Note {
-    /// The partition is served from here.
-    Serving {
+    /// The log is open.
+    Opened {
         /// The reign.
         epoch: Epoch,
         /// Where its log ends.
         end: Offset,
     },
-    /// The partition is no longer served from here.
+    /// The log is closed.
     Closed,
     /// The partition cannot be served although this node owns it.
     Unavailable(Fault),
@@ -196,9 +190,7 @@ enum State {
     Absent,
     Opening { op: OpId, want: Want },
     Exposing { op: OpId, want: Want, opened: Opened },
-    /// `poisoned`: the log failed before the answer that it is served came back.
-    Starting { op: OpId, want: Want, opened: Opened, poisoned: bool },
-    Serving { want: Want },
+    Open { want: Want },
     /// `fault`: why the log is not to be opened again at once.
     Closing { op: OpId, fault: Option<Fault> },
     Resting { until: Instant, fault: Fault },
@@ -222,7 +214,10 @@ impl Host {
                 state
             }
             Event::Wake => Self::rested(state, now),
-            Event::Poisoned => self.poisoned(state, out),
+            Event::Poisoned => match state {
+                State::Open { .. } => self.close(None, out),
+                state => state,
+            },
             Event::Done(op, outcome) => self.done(now, state, op, outcome, out),
         };
         self.converge(out);
@@ -238,23 +233,21 @@ impl Host {
             State::Absent
             | State::Opening { .. }
             | State::Exposing { .. }
-            | State::Starting { .. }
-            | State::Serving { .. }
+            | State::Open { .. }
             | State::Closing { .. }
             | State::Resting { .. }
             | State::Poisoned => None,
         }
     }
 
-    /// Returns the reign in which this node serves the partition, if it does.
+    /// Returns the reign whose log is open, if one is.
     #[must_use]
-    pub const fn serving(&self) -> Option<Epoch> {
+    pub const fn open(&self) -> Option<Epoch> {
         match &self.state {
-            State::Serving { want } => Some(want.epoch),
+            State::Open { want } => Some(want.epoch),
             State::Absent
             | State::Opening { .. }
             | State::Exposing { .. }
-            | State::Starting { .. }
             | State::Closing { .. }
             | State::Resting { .. }
             | State::Poisoned => None,
@@ -269,8 +262,7 @@ impl Host {
             State::Absent
             | State::Opening { .. }
             | State::Exposing { .. }
-            | State::Starting { .. }
-            | State::Serving { .. }
+            | State::Open { .. }
             | State::Closing { .. }
             | State::Poisoned => None,
         }
@@ -288,13 +280,11 @@ impl Host {
         let state = mem::replace(&mut self.state, State::Poisoned);
         self.state = match (state, self.want) {
             (State::Absent, Some(want)) => {
-                let create = want.may_be_new();
-                let op = self.run(out, Operation::Open { data: want.data, create });
+                let birth = want.birth();
+                let op = self.run(out, Operation::Open { data: want.data, birth });
                 State::Opening { op, want }
             }
-            (State::Serving { want: served }, want) if want != Some(served) => {
-                self.close(None, out)
-            }
+            (State::Open { want: open }, want) if want != Some(open) => self.close(None, out),
             (state, _) => state,
         };
     }
@@ -318,19 +308,10 @@ impl Host {
                 if mine == op =>
             {
                 match result {
-                    Ok(()) => self.start(want, opened, out),
+                    Ok(()) => self.ready(want, opened, out),
                     // The file may be poisoned: only a new opening says what is durable.
                     Err(fault) => self.close(Some(fault), out),
                 }
-            }
-            (State::Starting { op: mine, want, opened, poisoned }, Outcome::Serve)
-                if mine == op =>
-            {
-                if poisoned {
-                    return self.close(None, out);
-                }
-                out.push(Effect::Note(Note::Serving { epoch: want.epoch, end: opened.end }));
-                State::Serving { want }
             }
             (State::Closing { op: mine, fault }, Outcome::Close) if mine == op => {
                 out.push(Effect::Note(Note::Closed));
@@ -339,9 +320,7 @@ impl Host {
                     None => State::Absent,
                 }
             }
-            (state, Outcome::Open(_) | Outcome::Expose(_) | Outcome::Serve | Outcome::Close) => {
-                state
-            }
+            (state, Outcome::Open(_) | Outcome::Expose(_) | Outcome::Close) => state,
         }
     }
 
@@ -358,15 +337,15 @@ impl Host {
             let op = self.run(out, Operation::Expose { epoch: want.epoch });
             return State::Exposing { op, want, opened };
         }
-        self.start(want, opened, out)
+        self.ready(want, opened, out)
     }
 
-    fn start(&mut self, want: Want, opened: Opened, out: &mut Effects<Effect>) -> State {
+    fn ready(&mut self, want: Want, opened: Opened, out: &mut Effects<Effect>) -> State {
         if self.want != Some(want) {
             return self.close(None, out);
         }
-        let op = self.run(out, Operation::Serve { epoch: want.epoch });
-        State::Starting { op, want, opened, poisoned: false }
+        out.push(Effect::Note(Note::Opened { epoch: want.epoch, end: opened.end }));
+        State::Open { want }
     }
 
     fn close(&mut self, fault: Option<Fault>, out: &mut Effects<Effect>) -> State {
@@ -382,16 +361,6 @@ impl Host {
     fn rested(state: State, now: Instant) -> State {
         match state {
             State::Resting { until, .. } if until <= now => State::Absent,
-            state => state,
-        }
-    }
-
-    fn poisoned(&mut self, state: State, out: &mut Effects<Effect>) -> State {
-        match state {
-            State::Serving { .. } => self.close(None, out),
-            State::Starting { op, want, opened, .. } => {
-                State::Starting { op, want, opened, poisoned: true }
-            }
             state => state,
         }
     }
@@ -413,7 +382,7 @@ mod tests {
     const PAUSE: Duration = Duration::from_secs(30);
 
     fn want(epoch: u64, move_id: u64, min_end: u64, forced: bool) -> Want {
-        let no = AttemptNo { incarnation: Incarnation(0), n: 0 };
+        let no = AttemptNo { incarnation: Incarnation(move_id.min(1)), n: 0 };
         Want {
             data: Attempt { move_id: MoveId(move_id), destination: NodeId(1), no },
             epoch: Epoch(epoch),
@@ -464,83 +433,73 @@ mod tests {
         Outcome::Open(Ok(Opened { end: Offset(end), served: served.map(Epoch) }))
     }
 
-    /// R41, S4: a copy that was just flipped to is served with the watermark it was installed with.
+    /// R41, S4: a copy that was just flipped to is opened with the watermark it was installed with.
     #[test]
-    fn a_fresh_copy_is_served_without_exposing_its_hidden_tail() {
+    fn a_fresh_copy_is_opened_without_exposing_its_hidden_tail() {
         let mut bench = Bench::new();
         let want = want(2, 7, 100, false);
-        let open = Operation::Open { data: want.data, create: false };
+        let open = Operation::Open { data: want.data, birth: None };
         assert_eq!(bench.tell(Event::Want(Some(want))), [open]);
-        assert_eq!(bench.answer(opened(100, Some(1))), [Operation::Serve { epoch: Epoch(2) }]);
-        assert_eq!(bench.answer(Outcome::Serve), []);
-        assert_eq!(bench.host.serving(), Some(Epoch(2)));
+        assert_eq!(bench.answer(opened(100, Some(1))), []);
+        assert_eq!(bench.host.open(), Some(Epoch(2)));
     }
 
     /// H42, H43: a restarted owner, and one that took over from a dead owner, expose what is
     /// durable first.
     #[test]
     fn a_restarted_or_forced_owner_exposes_what_is_durable() {
-        for (want, served) in [(want(2, 7, 100, false), Some(2)), (want(2, 7, 100, true), Some(1))]
-        {
+        for (want, served) in [(want(2, 7, 100, false), 2), (want(2, 7, 100, true), 1)] {
             let mut bench = Bench::new();
             bench.tell(Event::Want(Some(want)));
             let expose = Operation::Expose { epoch: Epoch(2) };
-            assert_eq!(bench.answer(opened(120, served)), [expose]);
-            assert_eq!(
-                bench.answer(Outcome::Expose(Ok(()))),
-                [Operation::Serve { epoch: Epoch(2) }]
-            );
+            assert_eq!(bench.answer(opened(120, Some(served))), [expose]);
+            assert_eq!(bench.host.open(), None, "not before it is exposed");
+            assert_eq!(bench.answer(Outcome::Expose(Ok(()))), []);
+            assert_eq!(bench.host.open(), Some(Epoch(2)));
         }
     }
 
-    /// H25, S3: a log that ends before the row's `min_end` is closed and never served.
+    /// H25, S3: a log that ends before the row's `min_end` is closed and looked at again later.
     #[test]
-    fn a_log_that_is_too_short_is_never_served() {
+    fn a_log_that_is_too_short_is_never_open_for_service() {
         let mut bench = Bench::new();
         bench.tell(Event::Want(Some(want(2, 7, 100, false))));
         assert_eq!(bench.answer(opened(99, None)), [Operation::Close]);
         assert_eq!(bench.answer(Outcome::Close), []);
-        assert_eq!(
-            bench.host.fault(),
-            Some(Fault::Short { end: Offset(99), min_end: Offset(100) })
-        );
-        bench.out = Effects::default();
+        let short = Fault::Short { end: Offset(99), min_end: Offset(100) };
+        assert_eq!(bench.host.fault(), Some(short));
         assert_eq!(bench.tell(Event::Wake), [], "not before the pause has passed");
         bench.now = bench.now.after(PAUSE);
         assert_eq!(bench.tell(Event::Wake).len(), 1, "then it looks again");
     }
 
-    /// S3: only a partition that was born here and never moved may find no directory.
+    /// S3: only a directory that no move has made may be absent.
     #[test]
-    fn only_a_new_partition_is_created() {
-        for (want, create) in
-            [(want(1, 0, 0, false), true), (want(2, 0, 5, false), false), (want(2, 3, 0, false), false)]
-        {
+    fn only_a_directory_of_life_zero_is_created() {
+        let cases = [(want(1, 0, 0, false), Some(Offset(0))), (want(2, 3, 0, false), None)];
+        for (want, birth) in cases {
             let mut bench = Bench::new();
-            let open = Operation::Open { data: want.data, create };
+            let open = Operation::Open { data: want.data, birth };
             assert_eq!(bench.tell(Event::Want(Some(want))), [open]);
         }
     }
 
-    /// Case L30, R49: a row that moves on closes the log, whatever it was doing.
+    /// Case T30, R49: a row that moves on closes the log, whatever the machine was doing.
     #[test]
     fn a_row_that_moves_on_closes_the_log_at_every_step() {
-        for steps in 0..3 {
+        let answers = [opened(1, None), Outcome::Expose(Ok(()))];
+        for steps in 0..=answers.len() {
             let mut bench = Bench::new();
             bench.tell(Event::Want(Some(want(2, 7, 0, true))));
-            let answers =
-                [opened(1, None), Outcome::Expose(Ok(())), Outcome::Serve];
-            for answer in answers.into_iter().take(steps) {
-                bench.answer(answer);
+            for answer in answers.iter().take(steps) {
+                bench.answer(*answer);
             }
             bench.tell(Event::Want(None));
-            let next = bench.answer(answers[steps]);
-            let after = if next.is_empty() {
-                bench.tell(Event::Want(None))
-            } else {
-                next
-            };
-            assert_eq!(after, [Operation::Close], "after {steps} steps");
+            if let Some(answer) = answers.get(steps) {
+                bench.answer(*answer);
+            }
+            let under_way: Vec<_> = bench.pending().into_iter().map(|(_, work)| work).collect();
+            assert_eq!(under_way, [Operation::Close], "after {steps} steps");
             bench.answer(Outcome::Close);
             assert!(bench.host.is_over());
         }
@@ -554,9 +513,8 @@ mod tests {
         let want = want(2, 7, 0, false);
         bench.tell(Event::Want(Some(want)));
         bench.answer(opened(1, None));
-        bench.tell(Event::Poisoned);
-        assert_eq!(bench.answer(Outcome::Serve), [Operation::Close]);
-        let open = Operation::Open { data: want.data, create: false };
+        assert_eq!(bench.tell(Event::Poisoned), [Operation::Close]);
+        let open = Operation::Open { data: want.data, birth: None };
         assert_eq!(bench.answer(Outcome::Close), [open]);
     }
 }

@@ -33,42 +33,43 @@
 //! The driver gives what its snapshot held; the log is replayed as events. Nothing is served
 //! before the new life's registration has been applied.
 
+mod agenda;
 mod asks;
-mod reconcile;
+mod logs;
+mod observe;
+mod operation;
+mod partitions;
+mod proposing;
 mod reports;
 mod requests;
-mod translate;
+mod routes;
+mod sweep;
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
-use alloc::vec::Vec;
 
 use crate::config::Config;
-use crate::controller::{self, Change, Controller};
+use crate::controller::{self, Controller};
 use crate::effects::{Deadline, Effects, OpId, Ops};
-use crate::freeze::{self, Authority, Handoff};
+use crate::freeze::{Authority, Handoff, handoff};
 use crate::host::{self, Host};
-use crate::ids::{
-    Attempt, Generation, Incarnation, LogIndex, Name, NodeId, Offset, PartitionId, StoreUuid, Token,
-};
+use crate::ids::{Incarnation, LogIndex, Name, NodeId, PartitionId, StoreUuid};
 use crate::lease::{self, Lease};
-use crate::metastore::{
-    Addresses, Command, Configuration, Entry, Halt, Outcome as Fold, Reply, State, Status,
-};
+use crate::metastore::{Addresses, Configuration, Entry, Halt, State};
 use crate::mover::{self, Mover};
-use crate::partition::{
-    Boundary, Capture, Listing, Manifest, Recovered, Sidecar, Staged, Verified,
-};
-use crate::peer;
-use crate::proposals::{Proposals, Proposed};
+use crate::peer::{self, RequestId};
+use crate::proposals::Proposals;
 use crate::time::Instant;
 
 pub use asks::{Ask, AskError, Said};
+pub use observe::Note;
+pub use operation::{CallFault, Gating, GatingOutcome, Operation, Outcome, Staging, StagingOutcome};
 
-/// Names one question of a peer; minted by the driver, used once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct RequestId(pub u64);
+use agenda::{Agenda, Key};
+use partitions::Deaths;
+use reports::Reports;
+use routes::{Internal, Route, Ticket};
+use sweep::Sweeps;
 
 /// Names one question of an operator or client; minted by the driver, used once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -165,131 +166,181 @@ pub enum Stop {
     Halted(#[from] Halt),
 }
 
-/// Work with an answer.
+
+/// Every machine of one node; see the [module](self).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Operation {
-    /// Append an entry to the log, which this node leads.
-    Append(Entry),
-    /// A read barrier: answered once everything committed before it began is applied here.
-    Barrier,
-    /// A read barrier, and how far each replica has come.
-    Survey,
-    /// Change who takes part in the log.
-    Configure(Change),
-    /// Hand the lead to another voter.
-    Transfer {
-        /// Who is to lead.
-        to: NodeId,
-    },
-    /// Ask a peer.
-    Call {
-        /// The peer.
-        to: NodeId,
-        /// The question.
-        request: peer::Request,
-    },
-    /// Make the next incarnation durable.
-    NextIncarnation,
-    /// Say what is on the disk of a partition.
-    Inspect(PartitionId),
-    /// Work on the live log of a partition.
-    Host(PartitionId, host::Operation),
-    /// Work on the staging area of a partition.
-    Stage(PartitionId, Staging),
-    /// Work on the gate of a partition.
-    Gate(PartitionId, Gating),
-    /// Say how far consumers can see in live logs.
-    Hwms(Vec<PartitionId>),
+pub struct Node {
+    me: Identity,
+    incarnation: Incarnation,
+    config: Config,
+    now: Instant,
+    state: State,
+    leader: Option<NodeId>,
+    ops: Ops,
+    routes: BTreeMap<OpId, Route>,
+    proposals: Proposals<Ticket>,
+    lease: Lease,
+    controller: Controller,
+    hosts: BTreeMap<PartitionId, Host>,
+    handoffs: BTreeMap<PartitionId, Handoff>,
+    movers: BTreeMap<PartitionId, Mover>,
+    agenda: Agenda,
+    sweeps: Sweeps,
+    /// Failed logs that are opened again once their freeze is over.
+    poisoned: BTreeSet<PartitionId>,
+    deaths: Deaths,
+    reports: Reports,
+    /// Whether a `DrainedOut` is under way.
+    draining_out: bool,
+    authority: Authority,
+    inbox: VecDeque<Internal>,
+    out: Effects<Effect>,
 }
 
-/// Work on the staging area of a partition that moves here.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Staging {
-    /// Copy a range of one extent from the source.
-    Copy {
-        /// The source.
-        source: NodeId,
-        /// The extent.
-        base: Offset,
-        /// Where in it, in bytes.
-        position: u64,
-        /// How much, in bytes.
-        bytes: u64,
-    },
-    /// Make staged bytes durable, then the manifest that vouches for them.
-    Checkpoint(Manifest),
-    /// Drop staged bytes beyond these.
-    Trim(Vec<Staged>),
-    /// Find out whether so many bytes fit, and whether the disk takes a write at all.
-    Probe {
-        /// How much is still to come.
-        bytes: u64,
-    },
-    /// Read back what is staged.
-    Verify(Boundary),
-    /// Make the copy a directory of its own, named by the attempt.
-    Install {
-        /// The attempt.
-        attempt: Attempt,
-        /// What is kept beside the log.
-        sidecar: Sidecar,
-        /// What the copy was made from.
-        manifest: Manifest,
-    },
-    /// Make an installed directory the staging area again.
-    Restage(Attempt),
-    /// Move something to quarantine.
-    SetAside(mover::What),
-}
+impl Node {
+    /// Most internal events that one event may lead to; more would be a loop.
+    const INTERNAL_MAX: usize = 1 << 22;
 
-/// Work on the gate of a partition that is owned here.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Gating {
-    /// Note whether the partition may be flipped away.
-    InPlay(bool),
-    /// List what is durable.
-    List {
-        /// This node's life.
+    /// Starts a node, for the first time or again.
+    ///
+    /// `state` is what its snapshot held, `held` are the partitions of which anything is on its
+    /// disk. The log from the snapshot on is replayed as events.
+    pub fn new(
+        now: Instant,
+        me: Identity,
         incarnation: Incarnation,
-        /// Staged extents to compare with.
-        check: Vec<Staged>,
-    },
-    /// Stop accept and commit, and capture the boundary.
-    Freeze {
-        /// This node's life.
-        incarnation: Incarnation,
-    },
-    /// Go on.
-    Thaw(Token),
-    /// Forget every freeze: the life that they were made in is over.
-    Void,
-}
+        config: Config,
+        state: State,
+        held: BTreeSet<PartitionId>,
+        out: &mut Effects<Effect>,
+    ) -> Self {
+        let who = lease::Identity {
+            node: me.node,
+            store_uuid: me.store_uuid,
+            addrs: me.addrs.clone(),
+        };
+        let mut first = Effects::default();
+        let term = state.policy().lease;
+        let mut node = Self {
+            lease: Lease::new(&config, who, incarnation, term, &mut first),
+            controller: Controller::new(me.node, incarnation, config.clone()),
+            proposals: Proposals::new(me.node, incarnation, config.request_timeout),
+            ops: Ops::new(incarnation),
+            me,
+            incarnation,
+            config,
+            now,
+            state: State::new(),
+            leader: None,
+            routes: BTreeMap::new(),
+            hosts: BTreeMap::new(),
+            handoffs: BTreeMap::new(),
+            movers: BTreeMap::new(),
+            agenda: Agenda::default(),
+            sweeps: Sweeps::holding(held),
+            poisoned: BTreeSet::new(),
+            deaths: Deaths::default(),
+            reports: Reports::default(),
+            draining_out: false,
+            authority: Authority::NONE,
+            inbox: VecDeque::new(),
+            out: Effects::default(),
+        };
+        node.lease_wants(&mut first);
+        node.restored(state);
+        node.settle();
+        node.hand_out(out);
+        node
+    }
 
-/// How an operation ended. Variants mirror [`Operation`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// See [`Operation::Append`]: whether it was handed to the log.
-    Append(bool),
-    /// See [`Operation::Barrier`]; `None` if no leader confirmed it in time.
-    Barrier(Option<LogIndex>),
-    /// See [`Operation::Survey`]; `None` if no barrier was reached in time.
-    Survey(Option<(LogIndex, BTreeMap<NodeId, LogIndex>)>),
-    /// See [`Operation::Configure`]: whether it was handed to the log.
-    Configure(bool),
-    /// See [`Operation::Transfer`]: it was asked for.
-    Transfer,
-    /// See [`Operation::Call`].
-    Call(Result<peer::Answer, CallFault>),
-    /// See [`Operation::NextIncarnation`]; `None` if the disk failed.
-    NextIncarnation(Option<Incarnation>),
-    /// See [`Operation::Inspect`]; `None` if the disk failed.
-    Inspect(Option<Recovered>),
-    /// See [`Operation::Host`].
-    Host(host::Outcome),
-    /// See [`Operation::Stage`].
-    Stage(StagingOutcome),
-    /// See [`Operation::Gate`].
-    Gate(GatingOutcome),
-    /// See [`Operation::Hwms`].
-    Hwms(Vec<(PartitionId, crate::ids::Epoch, Offset)>),
+    /// Advances the node by one event.
+    pub fn handle(&mut self, now: Instant, event: Event, out: &mut Effects<Effect>) {
+        self.now = self.now.max(now);
+        match event {
+            Event::Wake => self.wake(),
+            Event::Done(op, outcome) => self.done(op, outcome),
+            Event::Committed { index, entry } => self.committed(index, &entry),
+            Event::Configured { index, configuration } => self.configured(index, configuration),
+            Event::Skipped { index } => self.skipped(index),
+            Event::Restored(state) => self.restored(*state),
+            Event::Leader(leader) => self.leader_is(leader),
+            Event::Request { id, from, request } => self.requested(id, from, request),
+            Event::Ask { id, ask } => self.asked(id, ask),
+            Event::Poisoned(partition) => self.tell_host(partition, host::Event::Poisoned),
+        }
+        self.settle();
+        self.hand_out(out);
+    }
+
+    /// Returns when the node wants to be woken.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Deadline> {
+        [
+            self.agenda.first(),
+            self.lease.deadline(),
+            self.controller.deadline(),
+            self.proposals.deadline(),
+            self.reports.deadline(),
+            self.sweeps.deadline(),
+        ]
+        .into_iter()
+        .fold(None, Deadline::earlier)
+    }
+
+    /// Wakes every machine whose time has come.
+    fn wake(&mut self) {
+        for key in self.agenda.due(self.now) {
+            self.inbox.push_back(match key {
+                Key::Host(partition) => Internal::Host(partition, host::Event::Wake),
+                Key::Handoff(partition) => Internal::Handoff(partition, handoff::Event::Wake),
+                Key::Mover(partition) => Internal::Mover(partition, mover::Event::Wake),
+            });
+        }
+        let due = |deadline: Option<Deadline>| deadline.is_some_and(|due| due.at <= self.now);
+        if due(self.lease.deadline()) {
+            self.inbox.push_back(Internal::Lease(lease::Event::Wake));
+        }
+        if due(self.controller.deadline()) {
+            self.inbox.push_back(Internal::Controller(controller::Event::Wake));
+        }
+        for (ticket, proposed) in self.proposals.wake(self.now) {
+            self.inbox.push_back(Internal::Proposed(ticket, proposed));
+        }
+        for partition in self.sweeps.take_due(self.now) {
+            self.touch(partition);
+        }
+        self.report_if_due();
+    }
+
+    /// Lets the machines tell one another until nobody has anything to say.
+    fn settle(&mut self) {
+        for _ in 0..Self::INTERNAL_MAX {
+            match self.inbox.pop_front() {
+                Some(internal) => self.pass_on(internal),
+                None => {
+                    self.drain_out();
+                    self.plan_reports();
+                    if self.inbox.is_empty() {
+                        self.publish_authority();
+                        return;
+                    }
+                }
+            }
+        }
+        panic!("the machines of a node never fall silent: {:?}", self.inbox.front());
+    }
+
+    fn publish_authority(&mut self) {
+        let authority = self.lease.authority();
+        if authority != self.authority {
+            self.authority = authority;
+            self.out.push(Effect::Authority(authority));
+        }
+    }
+
+    fn hand_out(&mut self, out: &mut Effects<Effect>) {
+        for effect in self.out.drain() {
+            out.push(effect);
+        }
+    }
 }

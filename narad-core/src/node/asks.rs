@@ -11,7 +11,6 @@ use crate::controller::preflight::{self, Blocker};
 use crate::ids::{Name, NodeId, PartitionId, TopicId};
 use crate::metastore::{Applied, Command, Reason, Reply};
 use crate::proposals::Proposed;
-use crate::time::Instant;
 
 /// A question of an operator or client.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,16 +81,15 @@ pub enum AskError {
 
 impl Node {
     /// Begins with a barrier, so that no wish is judged on a stale row.
-    pub(super) fn asked(&mut self, now: Instant, id: AskId, ask: Ask) {
+    pub(super) fn asked(&mut self, id: AskId, ask: Ask) {
         let op = self.run_barrier();
         self.routes.insert(op, super::Route::Ask(id, ask));
-        let _ = now;
     }
 
     /// Decides upon a wish on a state that is as fresh as the wish.
-    pub(super) fn ask_is_fresh(&mut self, now: Instant, id: AskId, ask: Ask) {
+    pub(super) fn ask_is_fresh(&mut self, id: AskId, ask: Ask) {
         match self.command_for(ask) {
-            Ok(Some(command)) => self.propose(now, command, Ticket::Ask(id)),
+            Ok(Some(command)) => self.propose(command, Ticket::Ask(id)),
             Ok(None) => self.reply(id, Ok(Said::Fresh)),
             Err(error) => self.reply(id, Err(error)),
         }

@@ -1,0 +1,111 @@
+//! Folds the replicated log into the state and tells the machines what has changed.
+
+use super::routes::{Internal, Ticket};
+use super::{Effect, Node, Note, Stop};
+use crate::ids::{LogIndex, NodeId};
+use crate::metastore::{Changed, Command, Configuration, Entry, Halt, State};
+use crate::{controller, lease};
+
+impl Node {
+    pub(super) fn committed(&mut self, index: LogIndex, entry: &Entry) {
+        match self.state.apply(index, entry) {
+            Ok(outcome) => {
+                if let Some((ticket, proposed)) =
+                    self.proposals.applied(entry.proposal, outcome.reply)
+                {
+                    self.inbox.push_back(Internal::Proposed(ticket, proposed));
+                }
+                self.changed(&outcome.changed);
+            }
+            Err(halt) => self.halt(halt),
+        }
+    }
+
+    pub(super) fn configured(&mut self, index: LogIndex, configuration: Configuration) {
+        match self.state.configure(index, configuration) {
+            Ok(changed) => self.changed(&changed),
+            Err(halt) => self.halt(halt),
+        }
+    }
+
+    pub(super) fn skipped(&mut self, index: LogIndex) {
+        match self.state.skip(index) {
+            Ok(()) => self.lease_looks(),
+            Err(halt) => self.halt(halt),
+        }
+    }
+
+    /// Takes a snapshot for the state: whatever was proposed may be in it (rule 5), and whatever
+    /// concerns this node is looked at again, since nobody saw the entries in between (H27).
+    pub(super) fn restored(&mut self, state: State) {
+        self.state = state;
+        for (ticket, proposed) in self.proposals.restored() {
+            self.inbox.push_back(Internal::Proposed(ticket, proposed));
+        }
+        let members: alloc::vec::Vec<NodeId> =
+            self.state.members().map(|member| member.id).collect();
+        for node in members {
+            self.member_changed(node);
+        }
+        self.everything_changed();
+        self.inbox.push_back(Internal::Controller(controller::Event::Dirty));
+        self.lease_looks();
+    }
+
+    pub(super) fn leader_is(&mut self, leader: Option<NodeId>) {
+        if self.leader == leader {
+            return;
+        }
+        self.leader = leader;
+        self.note(Note::Leader(leader));
+        self.inbox.push_back(Internal::Lease(lease::Event::Leader(leader)));
+        let leading = controller::Event::Leading(self.leads());
+        self.inbox.push_back(Internal::Controller(leading));
+    }
+
+    fn changed(&mut self, changed: &Changed) {
+        for node in &changed.members {
+            self.member_changed(*node);
+            if *node == self.me.node && self.state.member(*node).is_some_and(|me| me.retired) {
+                self.note(Note::Retired);
+            }
+        }
+        for partition in &changed.partitions {
+            self.touch(*partition);
+        }
+        if *changed != Changed::default() {
+            self.inbox.push_back(Internal::Controller(controller::Event::Dirty));
+        }
+        self.lease_looks();
+    }
+
+    /// Shows the lease how far this node has come.
+    fn lease_looks(&mut self) {
+        let member = self.state.member(self.me.node).map(lease::Standing::from);
+        let (index, lease) = (self.state.applied(), self.state.policy().lease);
+        self.inbox.push_back(Internal::Lease(lease::Event::Applied { index, member, lease }));
+    }
+
+    fn halt(&mut self, halt: Halt) {
+        self.out.push(Effect::Stop(Stop::Halted(halt)));
+    }
+
+    /// Says that nothing is left here, once that is so (H37): nothing owned, nothing arriving,
+    /// nothing open, and no record on this disk that nobody else is known to have.
+    pub(super) fn drain_out(&mut self) {
+        let Some(me) = self.state.member(self.me.node) else { return };
+        let asked = me.draining && !me.drained_out && !me.retired;
+        let (node, incarnation) = (me.id, me.incarnation);
+        let empty = self.state.owned_count(node) == 0
+            && self.state.inbound_count(node) == 0
+            && self.hosts.is_empty()
+            && self.handoffs.is_empty()
+            && self.movers.is_empty()
+            && self.sweeps.residue.is_empty()
+            && !self.sweeps.is_busy();
+        if asked && empty && self.is_registered_now() && !self.draining_out {
+            self.draining_out = true;
+            self.propose(Command::DrainedOut { node, incarnation }, Ticket::DrainedOut);
+        }
+    }
+}

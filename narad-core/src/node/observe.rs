@@ -1,0 +1,83 @@
+//! What a node lets others see of itself.
+
+use super::{Effect, Identity, Node};
+use crate::effects::OpId;
+use crate::ids::{Epoch, Incarnation, NodeId, PartitionId};
+use crate::metastore::State;
+use crate::mover::{Mover, Progress, What};
+use crate::{controller, freeze, host, lease, mover};
+
+/// Something worth knowing; the driver turns it into log lines and metrics.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// Of a move to this node.
+    Mover(PartitionId, mover::Note),
+    /// Of a move away from this node.
+    Handoff(PartitionId, freeze::handoff::Note),
+    /// Of a partition that this node owns.
+    Host(PartitionId, host::Note),
+    /// Of this node's leading.
+    Controller(controller::Note),
+    /// Of this node's registration and lease.
+    Lease(lease::Note),
+    /// Who leads has changed.
+    Leader(Option<NodeId>),
+    /// A directory that is proved dead goes to quarantine.
+    SetAside(PartitionId, What),
+    /// This node was taken out for good: it can be stopped and wiped.
+    Retired,
+    /// The answer of an operation that is not under way.
+    Stale(OpId),
+}
+
+impl Node {
+    /// Returns the replicated state as far as this node has applied it.
+    pub const fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Returns who this node is.
+    pub const fn identity(&self) -> &Identity {
+        &self.me
+    }
+
+    /// Returns this node's present life.
+    pub const fn incarnation(&self) -> Incarnation {
+        self.lease.incarnation()
+    }
+
+    /// Returns whether this node's present life is registered.
+    pub fn is_registered(&self) -> bool {
+        self.is_registered_now()
+    }
+
+    /// Returns who leads, as far as this node knows.
+    pub const fn leader(&self) -> Option<NodeId> {
+        self.leader
+    }
+
+    /// Returns whether this node has been taken out for good.
+    pub fn is_retired(&self) -> bool {
+        self.state.member(self.me.node).is_some_and(|me| me.retired)
+    }
+
+    /// Returns the reign in which this node serves a partition, if it does.
+    pub fn serving(&self, partition: PartitionId) -> Option<Epoch> {
+        self.handoffs.get(&partition)?;
+        self.hosts.get(&partition)?.open()
+    }
+
+    /// Returns why a partition that this node owns cannot be served, if that is so.
+    pub fn fault(&self, partition: PartitionId) -> Option<host::Fault> {
+        self.hosts.get(&partition)?.fault()
+    }
+
+    /// Returns how the moves to this node are coming on.
+    pub fn moves(&self) -> impl Iterator<Item = (PartitionId, Progress)> + '_ {
+        self.movers.iter().map(|(partition, mover)| (*partition, Mover::progress(mover)))
+    }
+
+    pub(super) fn note(&mut self, note: Note) {
+        self.out.push(Effect::Note(note));
+    }
+}

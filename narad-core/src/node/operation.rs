@@ -1,0 +1,195 @@
+//! What a node asks its driver to do, and how each of that may end.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use crate::controller::Change;
+use crate::freeze::gate::Standing;
+use crate::freeze::handoff::FreezeFault;
+use crate::host;
+use crate::ids::{
+    Attempt, Epoch, Incarnation, LogIndex, NodeId, Offset, PartitionId, Token,
+};
+use crate::metastore::Entry;
+use crate::mover::{Copied, Fault, What};
+use crate::partition::{
+    Boundary, Capture, Listing, Manifest, Recovered, Sidecar, Staged, Verified,
+};
+use crate::peer;
+
+/// Work with an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Append an entry to the log, which this node leads.
+    Append(Entry),
+    /// A read barrier: answered once everything committed before it began is applied here.
+    Barrier,
+    /// A read barrier, and how far each replica has come.
+    Survey,
+    /// Change who takes part in the log.
+    Configure(Change),
+    /// Hand the lead to another voter.
+    Transfer {
+        /// Who is to lead.
+        to: NodeId,
+    },
+    /// Ask a peer.
+    Call {
+        /// The peer.
+        to: NodeId,
+        /// The question.
+        request: peer::Request,
+    },
+    /// Make the next incarnation durable.
+    NextIncarnation,
+    /// Say what is on the disk of a partition.
+    Inspect(PartitionId),
+    /// Work on the live log of a partition.
+    Host(PartitionId, host::Operation),
+    /// Work on the directories of a partition that are not live.
+    Stage(PartitionId, Staging),
+    /// Work on the gate of a partition.
+    Gate(PartitionId, Gating),
+    /// Say how far consumers can see in live logs.
+    Watermarks(Vec<PartitionId>),
+}
+
+/// Work on the directories of a partition that are not live.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Staging {
+    /// Copy a range of one extent from the source.
+    Copy {
+        /// The source.
+        source: NodeId,
+        /// The extent.
+        base: Offset,
+        /// Where in it, in bytes.
+        position: u64,
+        /// How much, in bytes; zero, at position zero, creates the empty extent.
+        bytes: u64,
+    },
+    /// Make staged bytes durable, then the manifest that vouches for them.
+    Checkpoint(Manifest),
+    /// Drop staged bytes beyond these.
+    Trim(Vec<Staged>),
+    /// Find out whether so many bytes fit, and whether the disk takes a write at all.
+    Probe {
+        /// How much is still to come.
+        bytes: u64,
+    },
+    /// Read back what is staged.
+    Verify(Boundary),
+    /// Make the copy a directory of its own, named by the attempt.
+    Install {
+        /// The attempt.
+        attempt: Attempt,
+        /// What is kept beside the log.
+        sidecar: Sidecar,
+        /// What the copy was made from.
+        manifest: Manifest,
+    },
+    /// Make an installed directory the staging area again.
+    Restage(Attempt),
+    /// Move something to quarantine.
+    SetAside(What),
+}
+
+/// Work on the gate of a partition that is owned here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Gating {
+    /// Have the gate stand so.
+    Stand(Standing),
+    /// List what is durable.
+    List {
+        /// This node's life.
+        incarnation: Incarnation,
+        /// Staged extents to compare with.
+        check: Vec<Staged>,
+    },
+    /// Stop accept and commit, and capture the boundary.
+    Freeze {
+        /// The reign.
+        epoch: Epoch,
+        /// This node's life.
+        life: Incarnation,
+    },
+    /// Go on.
+    Thaw(Token),
+}
+
+/// How an operation ended. Variants mirror [`Operation`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// See [`Operation::Append`]: whether it was handed to the log.
+    Append(bool),
+    /// See [`Operation::Barrier`]; `None` if no leader confirmed it in time.
+    Barrier(Option<LogIndex>),
+    /// See [`Operation::Survey`]; `None` if no barrier was reached in time.
+    Survey(Option<(LogIndex, BTreeMap<NodeId, LogIndex>)>),
+    /// See [`Operation::Configure`]: whether it was handed to the log.
+    Configure(bool),
+    /// See [`Operation::Transfer`]: it was asked for.
+    Transfer,
+    /// See [`Operation::Call`].
+    Call(Result<peer::Answer, CallFault>),
+    /// See [`Operation::NextIncarnation`]; `None` if the disk failed.
+    NextIncarnation(Option<Incarnation>),
+    /// See [`Operation::Inspect`]; `None` if the disk failed.
+    Inspect(Option<Recovered>),
+    /// See [`Operation::Host`].
+    Host(host::Outcome),
+    /// See [`Operation::Stage`].
+    Stage(StagingOutcome),
+    /// See [`Operation::Gate`].
+    Gate(GatingOutcome),
+    /// See [`Operation::Watermarks`]: those that are open.
+    Watermarks(Vec<(PartitionId, Epoch, Offset)>),
+}
+
+/// How work on the directories of a partition ended. Variants mirror [`Staging`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StagingOutcome {
+    /// See [`Staging::Copy`].
+    Copy(Result<Copied, Fault>),
+    /// See [`Staging::Checkpoint`].
+    Checkpoint(Result<(), Fault>),
+    /// See [`Staging::Trim`].
+    Trim(Result<(), Fault>),
+    /// See [`Staging::Probe`].
+    Probe(Result<(), Fault>),
+    /// See [`Staging::Verify`].
+    Verify(Result<Verified, Fault>),
+    /// See [`Staging::Install`].
+    Install(Result<(), Fault>),
+    /// See [`Staging::Restage`].
+    Restage(Result<(), Fault>),
+    /// See [`Staging::SetAside`].
+    SetAside(Result<(), Fault>),
+}
+
+/// How work on a gate ended. Variants mirror [`Gating`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GatingOutcome {
+    /// See [`Gating::Stand`].
+    Stand,
+    /// See [`Gating::List`].
+    List(Option<Listing>),
+    /// See [`Gating::Freeze`].
+    Freeze(Result<Capture, FreezeFault>),
+    /// See [`Gating::Thaw`].
+    Thaw,
+}
+
+/// Why a peer gave no answer. None of these says that the request was not carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum CallFault {
+    /// Nobody answers there.
+    #[error("the peer cannot be reached")]
+    Unreachable,
+    /// No answer came in time.
+    #[error("the peer did not answer in time")]
+    TimedOut,
+    /// The answer could not be understood.
+    #[error("the peer's answer could not be understood")]
+    Malformed,
+}

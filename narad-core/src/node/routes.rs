@@ -1,0 +1,301 @@
+//! Whose an answer is, and what the machines have to say to one another.
+
+use super::{Ask, AskId, Node, Operation, Outcome, StagingOutcome};
+use crate::effects::{Effects, OpId};
+use crate::freeze::handoff;
+use crate::ids::{Incarnation, NodeId, PartitionId, ProposalId};
+use crate::peer::{Answer, RequestId};
+use crate::proposals::Proposed;
+use crate::{controller, host, lease, mover};
+
+/// Whose operation it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Route {
+    Host(PartitionId, OpId),
+    Handoff(PartitionId, OpId),
+    /// What the mover asked for: the answers of several of its operations look alike.
+    Mover(PartitionId, OpId, Awaited),
+    Controller(OpId),
+    Lease(OpId),
+    /// A proposal on its way to the log.
+    Submitted(ProposalId),
+    /// A peer's proposal on its way to the log.
+    Forwarded(RequestId),
+    /// The barrier behind which a heartbeat is answered.
+    Heartbeat(RequestId, NodeId, Incarnation),
+    /// The barrier behind which a wish is judged.
+    Ask(AskId, Ask),
+    /// A look at the disk before a move begins.
+    Inspect(PartitionId),
+    /// A step of a sweep.
+    Sweep(PartitionId),
+    /// The watermarks of what moves away.
+    Report,
+}
+
+/// What a mover waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Awaited {
+    Row,
+    Leader,
+    Listing,
+    Capture,
+    Renewal,
+    Release,
+    Disk,
+}
+
+/// Who proposed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Ticket {
+    Mover(PartitionId, OpId),
+    Handoff(PartitionId, OpId),
+    Controller(OpId),
+    Lease(OpId),
+    Ask(AskId),
+    /// A node that wants to join, through this one.
+    Join(RequestId),
+    Report,
+    DrainedOut,
+}
+
+/// What one part of the node has to say to another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Internal {
+    Host(PartitionId, host::Event),
+    Handoff(PartitionId, handoff::Event),
+    Mover(PartitionId, mover::Event),
+    Lease(lease::Event),
+    Controller(controller::Event),
+    Proposed(Ticket, Proposed),
+    /// The row of a partition, or what this node may do about it, has changed.
+    Reconcile(PartitionId),
+}
+
+impl Node {
+    /// Starts an operation and remembers whose it is.
+    pub(super) fn run(&mut self, operation: Operation, route: Route) {
+        let op = self.ops.mint();
+        self.routes.insert(op, route);
+        self.out.push(super::Effect::Run(op, operation));
+    }
+
+    /// Ends an operation early, if it is under way.
+    pub(super) fn cancel(&mut self, is_it: impl Fn(&Route) -> bool) {
+        let found = self.routes.iter().find(|(_, route)| is_it(route)).map(|(op, _)| *op);
+        if let Some(op) = found {
+            self.out.push(super::Effect::Cancel(op));
+        }
+    }
+
+    /// Hands an answer to whoever asked.
+    pub(super) fn done(&mut self, op: OpId, outcome: Outcome) {
+        let Some(route) = self.routes.remove(&op) else {
+            self.note(super::Note::Stale(op));
+            return;
+        };
+        match route {
+            Route::Host(partition, op) => {
+                if let Outcome::Host(outcome) = outcome {
+                    self.tell_host(partition, host::Event::Done(op, outcome));
+                }
+            }
+            Route::Handoff(partition, op) => self.handoff_done(partition, op, outcome),
+            Route::Mover(partition, op, awaited) => {
+                self.mover_done(partition, op, awaited, outcome);
+            }
+            Route::Controller(op) => self.controller_done(op, outcome),
+            Route::Lease(op) => self.lease_done(op, outcome),
+            Route::Submitted(proposal) => self.submitted(proposal, &outcome),
+            Route::Forwarded(request) => {
+                let handed = outcome == Outcome::Append(true);
+                let answer = if handed { Answer::Accepted } else { self.not_leader() };
+                self.answer(request, answer);
+            }
+            Route::Heartbeat(request, from, life) => {
+                self.heartbeat_is_confirmed(request, from, life, &outcome);
+            }
+            Route::Ask(id, ask) => match outcome {
+                Outcome::Barrier(Some(_)) => self.ask_is_fresh(id, ask),
+                _ => self.reply(id, Err(super::AskError::NoLeader)),
+            },
+            Route::Inspect(partition) => self.inspected(partition, outcome),
+            Route::Sweep(partition) => self.sweep_goes_on(partition, outcome),
+            Route::Report => self.watermarks_are_known(outcome),
+        }
+    }
+
+    /// Hands one event to the machine that it is for.
+    pub(super) fn pass_on(&mut self, internal: Internal) {
+        match internal {
+            Internal::Host(partition, event) => self.drive_host(partition, event),
+            Internal::Handoff(partition, event) => self.drive_handoff(partition, event),
+            Internal::Mover(partition, event) => self.drive_mover(partition, event),
+            Internal::Lease(event) => self.drive_lease(event),
+            Internal::Controller(event) => self.drive_controller(event),
+            Internal::Proposed(ticket, proposed) => self.proposed(ticket, proposed),
+            Internal::Reconcile(partition) => self.reconcile(partition),
+        }
+    }
+
+    fn controller_done(&mut self, op: OpId, outcome: Outcome) {
+        let outcome = match outcome {
+            Outcome::Survey(found) => controller::Outcome::Survey(
+                found.map(|(barrier, matched)| controller::Survey::behind_barrier(barrier, matched)),
+            ),
+            Outcome::Configure(handed) => controller::Outcome::Configure(handed),
+            _ => controller::Outcome::Transfer,
+        };
+        self.inbox.push_back(Internal::Controller(controller::Event::Done(op, outcome)));
+    }
+
+    fn lease_done(&mut self, op: OpId, outcome: Outcome) {
+        let outcome = match outcome {
+            Outcome::NextIncarnation(next) => {
+                lease::Outcome::NextIncarnation(next.ok_or(lease::DiskFault))
+            }
+            Outcome::Barrier(confirmed) => lease::Outcome::Heartbeat(
+                confirmed.ok_or(lease::HeartbeatFault::Unreachable),
+            ),
+            Outcome::Call(Ok(Answer::Heartbeat { index })) => lease::Outcome::Heartbeat(Ok(index)),
+            Outcome::Call(Ok(Answer::Refused(refusal))) => {
+                lease::Outcome::Heartbeat(Err(lease::HeartbeatFault::Refused(refusal)))
+            }
+            _ => lease::Outcome::Heartbeat(Err(lease::HeartbeatFault::Unreachable)),
+        };
+        self.inbox.push_back(Internal::Lease(lease::Event::Done(op, outcome)));
+    }
+
+    fn drive_controller(&mut self, event: controller::Event) {
+        let mut out = Effects::default();
+        self.controller.handle(self.now, &self.state, event, &mut out);
+        for effect in out.drain() {
+            match effect {
+                controller::Effect::Run(op, operation) => match operation {
+                    controller::Operation::Survey => {
+                        self.run(Operation::Survey, Route::Controller(op));
+                    }
+                    controller::Operation::Propose(command) => {
+                        self.propose(command, Ticket::Controller(op));
+                    }
+                    controller::Operation::Configure(change) => {
+                        self.run(Operation::Configure(change), Route::Controller(op));
+                    }
+                    controller::Operation::Transfer { to } => {
+                        self.run(Operation::Transfer { to }, Route::Controller(op));
+                    }
+                },
+                controller::Effect::Note(note) => self.note(super::Note::Controller(note)),
+            }
+        }
+    }
+
+    fn drive_lease(&mut self, event: lease::Event) {
+        let mut out = Effects::default();
+        self.lease.handle(self.now, event, &mut out);
+        self.lease_wants(&mut out);
+    }
+
+    /// Carries out what the lease asks for.
+    pub(super) fn lease_wants(&mut self, out: &mut Effects<lease::Effect>) {
+        for effect in out.drain() {
+            match effect {
+                lease::Effect::Run(op, lease::Operation::Heartbeat { to, incarnation }) => {
+                    self.beat(op, to, incarnation);
+                }
+                lease::Effect::Run(op, lease::Operation::Propose(command)) => {
+                    self.propose(command, Ticket::Lease(op));
+                }
+                lease::Effect::Run(op, lease::Operation::NextIncarnation { .. }) => {
+                    self.run(Operation::NextIncarnation, Route::Lease(op));
+                }
+                lease::Effect::Cancel(op) => self.cancel(|route| *route == Route::Lease(op)),
+                lease::Effect::Note(note) => {
+                    self.note(super::Note::Lease(note));
+                    match note {
+                        lease::Note::Registered(life) => self.life_is_registered(life),
+                        lease::Note::NewLife(life) => self.life_begins(life),
+                        lease::Note::RegisterRejected(_)
+                        | lease::Note::DeclaredDead
+                        | lease::Note::DiskFault
+                        | lease::Note::Superseded { .. }
+                        | lease::Note::Leased
+                        | lease::Note::Stale(_) => {}
+                    }
+                }
+            }
+        }
+    }
+
+    fn mover_done(
+        &mut self,
+        partition: PartitionId,
+        op: OpId,
+        awaited: Awaited,
+        outcome: Outcome,
+    ) {
+        let outcome = match awaited {
+            Awaited::Row => mover::Outcome::ReadRow(match outcome {
+                Outcome::Barrier(Some(_)) => Ok(self.state.assignment(partition).cloned()),
+                _ => Err(mover::Fault::Unreachable),
+            }),
+            Awaited::Leader => mover::Outcome::ReachLeader(match outcome {
+                Outcome::Barrier(Some(_)) => Ok(()),
+                _ => Err(mover::Fault::Unreachable),
+            }),
+            Awaited::Listing => mover::Outcome::List(match called(outcome) {
+                Ok(Answer::Listing(listing)) => Ok(listing),
+                other => Err(fault_of(other)),
+            }),
+            Awaited::Capture => mover::Outcome::Prepare(match called(outcome) {
+                Ok(Answer::Capture(capture)) => Ok(capture),
+                other => Err(fault_of(other)),
+            }),
+            Awaited::Renewal => mover::Outcome::Renew(noted(outcome)),
+            Awaited::Release => mover::Outcome::Release(noted(outcome)),
+            Awaited::Disk => match outcome {
+                Outcome::Stage(staged) => staging(staged),
+                _ => return,
+            },
+        };
+        self.tell_mover(partition, mover::Event::Done(op, outcome));
+    }
+}
+
+fn staging(outcome: StagingOutcome) -> mover::Outcome {
+    match outcome {
+        StagingOutcome::Copy(result) => mover::Outcome::Copy(result),
+        StagingOutcome::Checkpoint(result) => mover::Outcome::Checkpoint(result),
+        StagingOutcome::Trim(result) => mover::Outcome::Trim(result),
+        StagingOutcome::Probe(result) => mover::Outcome::Probe(result),
+        StagingOutcome::Verify(result) => mover::Outcome::Verify(result),
+        StagingOutcome::Install(result) => mover::Outcome::Install(result),
+        StagingOutcome::Restage(result) => mover::Outcome::Restage(result),
+        StagingOutcome::SetAside(result) => mover::Outcome::SetAside(result),
+    }
+}
+
+fn called(outcome: Outcome) -> Result<Answer, mover::Fault> {
+    match outcome {
+        Outcome::Call(Ok(answer)) => Ok(answer),
+        Outcome::Call(Err(super::CallFault::TimedOut)) => Err(mover::Fault::TimedOut),
+        Outcome::Call(Err(super::CallFault::Malformed)) => Err(mover::Fault::Malformed),
+        _ => Err(mover::Fault::Unreachable),
+    }
+}
+
+fn noted(outcome: Outcome) -> Result<(), mover::Fault> {
+    match called(outcome) {
+        Ok(Answer::Noted) => Ok(()),
+        other => Err(fault_of(other)),
+    }
+}
+
+/// Returns what an answer of another kind than the expected one means.
+fn fault_of(answer: Result<Answer, mover::Fault>) -> mover::Fault {
+    match answer {
+        Ok(Answer::Refused(refusal)) => mover::Fault::Refused(refusal),
+        Ok(_) => mover::Fault::Malformed,
+        Err(fault) => fault,
+    }
+}
