@@ -175,16 +175,56 @@ impl Policy {
         }
         not_zero("lease", self.lease)?;
         not_zero("dead_timeout", self.dead_timeout)?;
-        let rho = u128::from(self.clock_rate_error_percent);
-        let margin_ms = self.lease_margin.as_millis();
-        let lease_ms = (self.lease.as_millis() * (100 + rho)).div_ceil(100) + margin_ms;
+        let lease_ms = millis_up(self.lease_reach());
         let death = self.dead_timeout.saturating_add(self.force_promote_after);
-        let death_ms = death.as_millis() * (100 - rho) / 100;
+        let death_ms = death.as_millis() * self.slow_clock_percent() / 100;
         if lease_ms < death_ms {
             Ok(())
         } else {
             Err(ConfigError::UnsafeTiming { lease_ms, death_ms })
         }
+    }
+
+    /// Returns how long an owner may go on committing after it sent the heartbeat that was
+    /// answered last, as a true clock measures it: `lease * (1 + rho) + margin`.
+    #[must_use]
+    pub fn lease_reach(&self) -> Duration {
+        let percent = 100 + u128::from(self.clock_rate_error_percent);
+        let lease_ms = (millis_up(self.lease) * percent).div_ceil(100);
+        from_millis(lease_ms).saturating_add(self.lease_margin)
+    }
+
+    /// Returns how long a death must last before a promotion: `force_promote_after`, or longer if
+    /// an owner that may go on for `reach` was declared dead after a `silence` that does not
+    /// outlast it.
+    ///
+    /// For an owner that only ever knew this policy it is `force_promote_after`, because
+    /// [`Policy::check`] holds.
+    ///
+    /// # Examples
+    ///
+    /// An owner that may still hold a minute's lease is waited out, however hasty the policy is:
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use narad_core::config::Policy;
+    ///
+    /// let policy = Policy { force_promote_after: Duration::ZERO, ..Policy::default() };
+    /// let own = policy.promotion_wait(policy.lease_reach(), policy.dead_timeout);
+    /// assert_eq!(own, Duration::ZERO);
+    /// let minute = policy.promotion_wait(Duration::from_secs(60), policy.dead_timeout);
+    /// assert!(minute > Duration::from_secs(30));
+    /// ```
+    #[must_use]
+    pub fn promotion_wait(&self, reach: Duration, silence: Duration) -> Duration {
+        let total_ms = ((millis_up(reach) + 1) * 100).div_ceil(self.slow_clock_percent());
+        let needed_ms = total_ms.saturating_sub(silence.as_millis());
+        self.force_promote_after.max(from_millis(needed_ms))
+    }
+
+    /// What a clock that runs as slowly as allowed shows of a hundred units.
+    fn slow_clock_percent(&self) -> u128 {
+        100 - u128::from(self.clock_rate_error_percent.min(50))
     }
 }
 
@@ -269,10 +309,10 @@ impl Config {
 
 fn out_of_range(
     key: &'static str,
-    value: impl alloc::string::ToString,
+    value: impl core::fmt::Display,
     allowed: &'static str,
 ) -> ConfigError {
-    ConfigError::OutOfRange { key, value: value.to_string(), allowed }
+    ConfigError::OutOfRange { key, value: alloc::format!("{value}"), allowed }
 }
 
 fn out_of_range_ms(key: &'static str, value: Duration, allowed: &'static str) -> ConfigError {
@@ -285,4 +325,13 @@ fn at_least_one(key: &'static str, value: u32) -> Result<(), ConfigError> {
 
 fn not_zero(key: &'static str, value: Duration) -> Result<(), ConfigError> {
     if value.is_zero() { Err(out_of_range_ms(key, value, "more than 0")) } else { Ok(()) }
+}
+
+/// Whole milliseconds, rounded up: what is waited for is never cut short.
+fn millis_up(time: Duration) -> u128 {
+    time.as_nanos().div_ceil(1_000_000)
+}
+
+fn from_millis(millis: u128) -> Duration {
+    u64::try_from(millis).map_or(Duration::MAX, Duration::from_millis)
 }

@@ -1,5 +1,6 @@
 //! One partition's row: who serves it, where it should end up, and what may still flip it.
 
+use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::ids::{Attempt, AttemptNo, Epoch, FreezeNo, MoveId, NodeId, Offset};
@@ -44,6 +45,63 @@ impl Assignment {
     pub const fn expect(&self) -> Expect {
         Expect { owner: self.owner, epoch: self.epoch, move_id: self.move_id }
     }
+
+    /// Returns the row of a partition that is born on `owner`, empty.
+    #[must_use]
+    pub(crate) fn born(owner: NodeId) -> Self {
+        let epoch = Epoch(1);
+        let data = Attempt::birth(owner);
+        let residue = Residue::None;
+        Self {
+            owner,
+            epoch,
+            data,
+            min_end: Offset(0),
+            lineage: vec![Reign { epoch, start: Offset(0), owner, data, residue }],
+            lineage_cut: false,
+            target: None,
+            move_id: MoveId(0),
+            burned: None,
+            revoked: None,
+            reported_hwm: None,
+            pinned: false,
+        }
+    }
+
+    /// Returns the reign that an attempt won, if it is remembered.
+    pub fn reign_of(&self, attempt: Attempt) -> Option<&Reign> {
+        self.lineage.iter().find(|reign| reign.data == attempt)
+    }
+
+    /// Whether a try may have won a reign that is no longer remembered.
+    pub fn has_forgotten(&self, attempt: Attempt) -> bool {
+        let oldest = self.lineage.first();
+        self.lineage_cut && oldest.is_some_and(|reign| attempt.move_id < reign.data.move_id)
+    }
+
+    /// Ends the present reign and the present move: `owner` reigns from `start` on.
+    pub(crate) fn crown(&mut self, owner: NodeId, data: Attempt, start: Offset, residue: Residue) {
+        if self.lineage.len() >= Self::LINEAGE_MAX {
+            self.lineage.remove(0);
+            self.lineage_cut = true;
+        }
+        let epoch = self.epoch.next();
+        self.lineage.push(Reign { epoch, start, owner, data, residue });
+        self.owner = owner;
+        self.epoch = epoch;
+        self.data = data;
+        self.min_end = self.min_end.max(start);
+        self.revoked = None;
+        self.reported_hwm = None;
+        self.replan(None);
+    }
+
+    /// Begins the next move, with or without a target: no flip of an older one can apply (H5).
+    pub(crate) fn replan(&mut self, target: Option<NodeId>) {
+        self.target = target;
+        self.move_id = self.move_id.next();
+        self.burned = None;
+    }
 }
 
 /// One owner's time with a partition.
@@ -59,6 +117,21 @@ pub struct Reign {
     pub owner: NodeId,
     /// The directory that was live; the attempt that won (H3, H35).
     pub data: Attempt,
+    /// What its beginning left on the disk of the owner before it (H14).
+    pub residue: Residue,
+}
+
+/// Records of a past owner that the flip which ended its reign did not capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum Residue {
+    /// There are none: the partition was born here, or the old owner was frozen when it flipped.
+    None,
+    /// The old owner was dead: it may hold records from the reign's start on, and must produce
+    /// them again before its directory may go (H14, H39).
+    Pending,
+    /// It was dead, and has said since that all of them have been produced again.
+    Reclaimed,
 }
 
 /// The part of a row that a guarded command must have seen.

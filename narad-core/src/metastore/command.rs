@@ -186,7 +186,8 @@ pub enum Command {
         generation: Generation,
         /// The node whose verified copy becomes live, or where an empty log does.
         to: NodeId,
-        /// The directory of the copy; `Attempt::birth`-like for an empty log.
+        /// The directory that becomes live on `to`: an attempt of the row's present move that is
+        /// not burned. An empty log is named by incarnation 0, which no real attempt carries.
         data: Attempt,
         /// Where the new log begins to append.
         end: Offset,
@@ -206,6 +207,32 @@ impl Command {
 
     /// Longest receipt, in bytes.
     pub const RECEIPT_MAX: usize = 4096;
+
+    /// Returns the lowest cluster version that admits the command: older builds cannot read it.
+    pub const fn version(&self) -> u32 {
+        match self {
+            Self::Join { .. }
+            | Self::Register { .. }
+            | Self::MarkDead { .. }
+            | Self::Report { .. }
+            | Self::SetDraining { .. }
+            | Self::DrainedOut { .. }
+            | Self::Retire { .. }
+            | Self::CreateTopic { .. }
+            | Self::DeleteTopic { .. }
+            | Self::AssignPartition { .. }
+            | Self::SetTarget { .. }
+            | Self::ClearTarget { .. }
+            | Self::CompleteMove { .. }
+            | Self::Resolve { .. }
+            | Self::Revoke { .. }
+            | Self::ReclaimReady { .. }
+            | Self::SetPolicy(_)
+            | Self::SetPin { .. }
+            | Self::DeclareLost { .. }
+            | Self::RaiseVersion { .. } => 1,
+        }
+    }
 }
 
 /// Why no record can land behind a copy.

@@ -2,6 +2,7 @@
 
 use alloc::collections::BTreeSet;
 use alloc::string::String;
+use core::time::Duration;
 
 use crate::ids::{Generation, Incarnation, Name, NodeId, StoreUuid};
 
@@ -27,8 +28,11 @@ pub struct Member {
     pub draining: bool,
     /// Whether it has said, in its present life, that nothing is left on it (H37).
     pub drained_out: bool,
-    /// Whether it has been taken out for good.
+    /// Whether it has been taken out for good. Remembered for ever, so that its disk never comes
+    /// back as a member.
     pub retired: bool,
+    /// What bounds the wait for a promotion of its partitions.
+    pub timing: Timing,
 }
 
 impl Member {
@@ -40,6 +44,24 @@ impl Member {
             && !self.retired
             && self.incarnation > Incarnation(0)
     }
+}
+
+/// The longest lease that a member's present life may hold, and how long its death must last.
+///
+/// A policy changes on different nodes at different times. A node that is cut off may still hold a
+/// lease of an older, longer policy while the others already judge it by a newer, hastier one.
+/// The extremes of all policies since it registered bound whatever any node goes by: a new life
+/// holds no lease of its predecessor, and a certificate names one life.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Timing {
+    /// Longest `Policy::lease_reach` since it registered; zero before that.
+    pub reach: Duration,
+    /// Shortest `dead_timeout` since it registered; zero before that.
+    pub silence: Duration,
+    /// The least wait that its last death certificate asks for (R63); zero if it has none. A
+    /// shorter `force_promote_after` does not shorten it.
+    pub promote_after: Duration,
 }
 
 /// Where a node listens, as `host:port`.
@@ -55,6 +77,11 @@ pub struct Addresses {
 impl Addresses {
     /// Longest accepted address, in bytes.
     pub const LENGTH_MAX: usize = 255;
+
+    /// Whether both addresses are within their length.
+    pub fn fit(&self) -> bool {
+        self.peer.len() <= Self::LENGTH_MAX && self.http.len() <= Self::LENGTH_MAX
+    }
 }
 
 /// Whether a member is taken to be alive.

@@ -1,6 +1,6 @@
 //! Topics: names for groups of partitions.
 
-use crate::ids::{Name, PartitionId, TopicId};
+use crate::ids::{Name, PartitionId, ProposalId, TopicId};
 
 /// One topic.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -14,6 +14,8 @@ pub struct Topic {
     pub partitions: u32,
     /// The topic it is fed from: a child is kept off its parent's node where balance allows (R81).
     pub parent: Option<TopicId>,
+    /// The proposal that created it, so that its duplicate is answered with this topic (H3).
+    pub created_by: ProposalId,
 }
 
 impl Topic {
