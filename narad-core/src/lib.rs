@@ -9,4 +9,5 @@ extern crate std;
 pub mod effects;
 pub mod ids;
 pub mod partition;
+pub mod plan;
 pub mod time;
