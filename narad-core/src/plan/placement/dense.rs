@@ -1,0 +1,151 @@
+//! Rows by 32-bit index, for the planner's own parts.
+
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use super::{NONE, Partition, Placement, PlacementError, Topic};
+use crate::ids::NodeId;
+
+impl Placement {
+    /// Returns the index of the partition's owner.
+    pub(in crate::plan) fn owner_of(&self, partition: u32) -> u32 {
+        self.owners[partition as usize]
+    }
+
+    /// Returns the index of the node where the partition ends up if nothing more is planned.
+    pub(in crate::plan) fn place_of(&self, partition: u32) -> u32 {
+        let target = self.targets[partition as usize];
+        if target == NONE { self.owners[partition as usize] } else { target }
+    }
+
+    /// Returns whether the partition is mid-move.
+    pub(in crate::plan) fn moving(&self, partition: u32) -> bool {
+        self.targets[partition as usize] != NONE
+    }
+
+    /// Returns the index of the partition's topic.
+    pub(in crate::plan) fn topic_of(&self, partition: u32) -> u32 {
+        self.topic_of[partition as usize]
+    }
+
+    /// Returns the indices of the topic's partitions.
+    pub(in crate::plan) fn rows_of(&self, topic: u32) -> Range<u32> {
+        let rows = &self.topic_rows[topic as usize];
+        rows.start..rows.end
+    }
+
+    /// Returns whether any topic fans out from a listed one.
+    pub(in crate::plan) fn has_relatives(&self) -> bool {
+        self.topic_rows.iter().any(|rows| !rows.relatives.is_empty())
+    }
+
+    /// Returns whether the partition's topic has a parent or a child.
+    pub(in crate::plan) fn is_related(&self, partition: u32) -> bool {
+        !self.topic_rows[self.topic_of(partition) as usize].relatives.is_empty()
+    }
+
+    /// Returns the partitions that this one prefers not to share a node with: those of the same
+    /// index in its topic's parent and children (R81, K106).
+    pub(in crate::plan) fn relatives(&self, partition: u32) -> impl Iterator<Item = u32> + '_ {
+        let index = self.partitions[partition as usize].id.index;
+        let topic = &self.topic_rows[self.topic_of(partition) as usize];
+        topic.relatives.iter().filter_map(move |&relative| self.row(relative, index))
+    }
+
+    /// Finds the partition of a topic by its index; at once if none of the topic is missing.
+    fn row(&self, topic: u32, index: u32) -> Option<u32> {
+        let rows = self.rows_of(topic);
+        let guess = rows.start.checked_add(index).filter(|guess| rows.contains(guess));
+        if let Some(guess) = guess
+            && self.partitions[guess as usize].id.index == index
+        {
+            return Some(guess);
+        }
+        let span = &self.partitions[rows.start as usize..rows.end as usize];
+        let at = span.binary_search_by_key(&index, |partition| partition.id.index).ok()?;
+        u32::try_from(at).ok().map(|at| rows.start + at)
+    }
+}
+
+/// Where a topic's partitions are, and which topics are related to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct TopicRows {
+    pub(super) start: u32,
+    pub(super) end: u32,
+    /// Its parent and its children.
+    relatives: Vec<u32>,
+}
+
+/// Finds the dense index of a node, directly where the ids are small.
+pub(super) struct Index {
+    ids: Vec<NodeId>,
+    table: Vec<u32>,
+}
+
+impl Index {
+    /// Ids below this get a direct entry: a cluster's ids count up from one.
+    const DIRECT_MAX: u64 = 1 << 16;
+
+    pub(super) fn of(ids: impl Iterator<Item = NodeId>) -> Self {
+        let ids: Vec<NodeId> = ids.collect();
+        let mut table = Vec::new();
+        for (&NodeId(id), index) in
+            ids.iter().zip(0..).take_while(|(id, _)| id.0 < Self::DIRECT_MAX)
+        {
+            let id = usize::try_from(id).unwrap_or(usize::MAX);
+            table.resize(id + 1, NONE);
+            table[id] = index;
+        }
+        Self { ids, table }
+    }
+
+    pub(super) fn find(&self, id: NodeId) -> Option<u32> {
+        let direct = usize::try_from(id.0).ok().and_then(|id| self.table.get(id));
+        if let Some(&index) = direct {
+            return Some(index).filter(|&index| index != NONE);
+        }
+        self.ids.binary_search(&id).ok().and_then(|at| u32::try_from(at).ok())
+    }
+}
+
+/// Returns the first id that two neighbours of a sorted list share.
+pub(super) fn twice<T, K: PartialEq>(sorted: &[T], key: impl Fn(&T) -> K) -> Option<K> {
+    sorted.windows(2).find(|pair| key(&pair[0]) == key(&pair[1])).map(|pair| key(&pair[0]))
+}
+
+/// Finds every topic's partitions, both sorted, and its relatives.
+pub(super) fn topic_rows(
+    topics: &[Topic],
+    partitions: &[Partition],
+) -> Result<Vec<TopicRows>, PlacementError> {
+    let mut all: Vec<TopicRows> = Vec::with_capacity(topics.len());
+    let mut start = 0;
+    for topic in topics {
+        let rest = &partitions[start..];
+        let length = rest.partition_point(|partition| partition.id.topic <= topic.id);
+        if let Some(first) = rest.first().filter(|first| first.id.topic < topic.id) {
+            return Err(PlacementError::UnknownTopic(first.id));
+        }
+        let end = start + length;
+        let dense = |at: usize| u32::try_from(at).map_err(|_| PlacementError::TooMany);
+        all.push(TopicRows { start: dense(start)?, end: dense(end)?, relatives: Vec::new() });
+        start = end;
+    }
+    if let Some(left) = partitions.get(start) {
+        return Err(PlacementError::UnknownTopic(left.id));
+    }
+    for (child, topic) in topics.iter().enumerate() {
+        let Some(parent) = topic.parent else { continue };
+        let Ok(parent) = topics.binary_search_by_key(&parent, |topic| topic.id) else { continue };
+        // Two topics that call each other parent are one relation, entered at the younger.
+        let mutual = topics[parent].parent == Some(topic.id);
+        if mutual && child < parent {
+            continue;
+        }
+        for (one, other) in [(child, parent), (parent, child)] {
+            let other = u32::try_from(other).map_err(|_| PlacementError::TooMany)?;
+            all[one].relatives.push(other);
+        }
+    }
+    Ok(all)
+}
