@@ -46,6 +46,7 @@ use crate::proposals::Proposed;
 use crate::time::Instant;
 
 pub use membership::Change;
+pub use moves::placement;
 
 /// Something the façade tells the controller.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -22,4 +22,5 @@ pub mod peer;
 pub mod plan;
 pub mod promote;
 pub mod proposals;
+mod rate;
 pub mod time;

@@ -4,9 +4,9 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use super::{Controller, Decisions, Note};
-use crate::ids::{ByteCount, NodeId, PartitionId};
+use crate::ids::{NodeId, TopicId};
 use crate::metastore::{Command, Member, State, Status};
-use crate::plan;
+use crate::plan::{self, Limits, Placement, Role};
 use crate::time::Instant;
 
 /// Gives each partition without an owner its first one: the receiver that holds the fewest,
@@ -18,7 +18,7 @@ pub(super) fn assign(state: &State, decisions: &mut Decisions) {
     if loads.is_empty() {
         return;
     }
-    let mut per_topic: BTreeMap<(crate::ids::TopicId, NodeId), usize> = BTreeMap::new();
+    let mut per_topic: BTreeMap<(TopicId, NodeId), usize> = BTreeMap::new();
     for partition in state.unassigned() {
         let least = loads
             .iter_mut()
@@ -35,13 +35,63 @@ pub(super) fn assign(state: &State, decisions: &mut Decisions) {
     }
 }
 
-/// Plans moves over the final placement (R69..R76).
-pub(super) fn plan(
-    state: &State,
-    bytes: &BTreeMap<PartitionId, ByteCount>,
-    decisions: &mut Decisions,
-) {
-    let _ = (state, bytes, decisions, plan::plan);
+/// Plans moves over the final placement (R69..R76), and proposes those that may start now.
+pub(super) fn plan(state: &State, decisions: &mut Decisions) {
+    if state.policy().paused {
+        return;
+    }
+    let Some(placement) = placement(state) else { return };
+    let plan = plan::plan(&placement, &limits(state));
+    let mut started = 0;
+    for planned in &plan.moves {
+        let Some(row) = state.assignment(planned.partition) else { continue };
+        if decisions.busy.contains(&planned.partition) {
+            continue;
+        }
+        let (partition, to) = (planned.partition, planned.to);
+        let set = Command::SetTarget { partition, expect: row.expect(), to };
+        started += u32::from(decisions.propose(set));
+    }
+    if started > 0 {
+        let deferred = u32::try_from(plan.deferred.len()).unwrap_or(u32::MAX);
+        decisions.notes.push(Note::Planned { started, deferred });
+    }
+}
+
+/// Returns what the planner looks at. `None` only while the state refers to what it lacks, which
+/// no applied state does.
+#[must_use]
+pub fn placement(state: &State) -> Option<Placement> {
+    let dead = |node: NodeId| {
+        state.member(node).is_none_or(|member| member.status != Status::Alive)
+    };
+    let nodes = state.members().filter(|member| !member.retired).map(|member| plan::Node {
+        id: member.id,
+        role: match member.status {
+            Status::Dead(_) => Role::Dead,
+            Status::Alive if member.is_receiver() => Role::Receiver,
+            Status::Alive => Role::Leaving,
+        },
+    });
+    let topics = state.topics().map(|topic| plan::Topic { id: topic.id, parent: topic.parent });
+    let partitions = state.assignments().map(|(id, row)| plan::Partition {
+        target: row.target,
+        pinned: row.pinned,
+        stuck: dead(row.owner) || row.target.is_some_and(dead),
+        ..plan::Partition::settled(id, row.owner)
+    });
+    Placement::new(nodes.collect(), topics.collect(), partitions.collect()).ok()
+}
+
+fn limits(state: &State) -> Limits {
+    let policy = state.policy();
+    Limits {
+        max_in_flight: policy.max_in_flight,
+        per_source: policy.moves_per_source,
+        per_destination: policy.moves_per_destination,
+        paused: policy.paused,
+        ..Limits::default()
+    }
 }
 
 impl Controller {
@@ -58,7 +108,8 @@ impl Controller {
             state.member(node).is_none_or(|member| member.status != Status::Alive)
         };
         self.dead_since.retain(|node, _| dead(*node));
-        for (partition, row) in state.targeted() {
+        for partition in state.targeted() {
+            let Some(row) = state.assignment(partition) else { continue };
             let Some(target) = row.target else { continue };
             if dead(row.owner) {
                 continue;

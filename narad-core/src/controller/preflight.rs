@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use crate::ids::NodeId;
+use crate::ids::{NodeId, PartitionId};
 use crate::metastore::{Member, State, Status};
 
 /// Why a decommission could not end as things are.
@@ -77,7 +77,10 @@ pub fn decommission(state: &State, node: NodeId) -> Vec<Blocker> {
     } else if owned > 0 && receivers == 0 {
         found.push(Blocker::NoReceivers { owned });
     }
-    let pinned = count(state.owned_by(node).filter(|(_, row)| row.pinned).count());
+    let pinned = |partition: &PartitionId| {
+        state.assignment(*partition).is_some_and(|row| row.pinned)
+    };
+    let pinned = count(state.owned_by(node).filter(pinned).count());
     if pinned > 0 {
         found.push(Blocker::Pinned { pinned });
     }

@@ -5,7 +5,8 @@
 
 use alloc::vec::Vec;
 
-use super::{AskId, Node, Ticket};
+use super::routes::{Route, Ticket};
+use super::{AskId, Node, Operation};
 use crate::config::Policy;
 use crate::controller::preflight::{self, Blocker};
 use crate::ids::{Name, NodeId, PartitionId, TopicId};
@@ -82,8 +83,7 @@ pub enum AskError {
 impl Node {
     /// Begins with a barrier, so that no wish is judged on a stale row.
     pub(super) fn asked(&mut self, id: AskId, ask: Ask) {
-        let op = self.run_barrier();
-        self.routes.insert(op, super::Route::Ask(id, ask));
+        self.run(Operation::Barrier, Route::Ask(id, ask));
     }
 
     /// Decides upon a wish on a state that is as fresh as the wish.

@@ -81,7 +81,7 @@ impl Node {
 
     /// Shows the lease how far this node has come.
     fn lease_looks(&mut self) {
-        let member = self.state.member(self.me.node).map(lease::Standing::from);
+        let member = self.state.member(self.me.node).map(lease::OwnRow::from);
         let (index, lease) = (self.state.applied(), self.state.policy().lease);
         self.inbox.push_back(Internal::Lease(lease::Event::Applied { index, member, lease }));
     }

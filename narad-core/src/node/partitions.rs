@@ -312,7 +312,7 @@ impl Node {
                 SourceHealth::Dead { generation, since, promote_after }
             }
         };
-        self.tell_mover(partition, mover::Event::Source(health));
+        self.tell_mover(partition, mover::Event::Source(owner, health));
     }
 
     /// Takes note that a member has changed: the moves from it, and the copies of it, are looked
