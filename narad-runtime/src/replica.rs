@@ -1,0 +1,387 @@
+//! One node's replica: its share of the Raft log, and the node machine that the log drives.
+//!
+//! Everything here is synchronous and decides nothing: it carries operations of the log from the
+//! machine to Raft, and what Raft commits back to the machine. The node loop runs it on a thread of
+//! its own; the simulator runs the very same code in virtual time.
+
+use std::collections::BTreeMap;
+use std::mem;
+use std::time::Duration;
+
+use narad_core::controller::Change;
+use narad_core::effects::{Deadline, Effects, OpId};
+use narad_core::ids::{LogIndex, NodeId};
+use narad_core::metastore::{Configuration, Entry, Halt, State};
+use narad_core::node::{Effect, Event, Node, Operation, Outcome, Stop};
+use narad_core::time::Instant;
+
+use crate::raft::{
+    Committed, ConfigurationChange, MemberChange, OfferError, Outgoing, Output, Raft, RaftError,
+    RaftStore, ReadId, Restored,
+};
+use crate::wire::{DecodeError, Wire};
+
+/// What a replica is told.
+#[derive(Debug)]
+pub enum Input<'a> {
+    /// One tick of Raft's clock has passed.
+    Tick,
+    /// A peer's Raft message; who sent it is known from the connection.
+    Message {
+        /// The peer.
+        from: NodeId,
+        /// The message.
+        bytes: &'a [u8],
+    },
+    /// A peer could not be reached.
+    Unreachable(NodeId),
+    /// A snapshot has arrived at a peer, or has not.
+    SnapshotSent {
+        /// The peer.
+        to: NodeId,
+        /// Whether it has arrived.
+        arrived: bool,
+    },
+    /// Something for the node machine.
+    Event(Event),
+}
+
+/// What a replica asks of its driver.
+#[derive(Debug, Default)]
+pub struct Actions {
+    /// Raft messages to send; any of them may be lost.
+    pub messages: Vec<Outgoing>,
+    /// Effects of the node machine; operations of the log are not among them.
+    pub effects: Vec<Effect>,
+}
+
+/// Why a replica cannot go on. The process ends with it.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplicaError {
+    /// Raft, or the store under it, failed.
+    #[error(transparent)]
+    Raft(#[from] RaftError),
+    /// A snapshot could not be read.
+    #[error("the snapshot at entry {index} cannot be read: {reason}")]
+    Snapshot {
+        /// The last entry that it contains.
+        index: LogIndex,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The node machine stopped.
+    #[error(transparent)]
+    Stopped(#[from] Stop),
+}
+
+/// A Raft node and a node machine, bound to one another.
+#[derive(Debug)]
+pub struct Replica<S: RaftStore> {
+    raft: Raft<S>,
+    node: Node,
+    /// How long a barrier may take before it counts as not reached.
+    barrier_timeout: Duration,
+    barriers: BTreeMap<ReadId, Barrier>,
+    output: Output,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Barrier {
+    op: OpId,
+    survey: bool,
+    until: Instant,
+}
+
+impl<S: RaftStore> Replica<S> {
+    /// Binds an opened Raft node to a node machine that was started on its snapshot; `first` is
+    /// what the machine asked for when it started.
+    ///
+    /// # Errors
+    ///
+    /// As [`Replica::handle`].
+    pub fn new(
+        now: Instant,
+        raft: Raft<S>,
+        node: Node,
+        barrier_timeout: Duration,
+        first: &mut Effects<Effect>,
+        out: &mut Actions,
+    ) -> Result<Self, ReplicaError> {
+        let barriers = BTreeMap::new();
+        let output = Output::default();
+        let mut replica = Self { raft, node, barrier_timeout, barriers, output };
+        replica.carry_out(now, first, out)?;
+        replica.advance(now, out)?;
+        Ok(replica)
+    }
+
+    /// Takes one input and does everything that follows from it.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails, the log holds what this build does not know, or a snapshot cannot be
+    /// read: all of these end the process.
+    pub fn handle(
+        &mut self,
+        now: Instant,
+        input: Input<'_>,
+        out: &mut Actions,
+    ) -> Result<(), ReplicaError> {
+        match input {
+            Input::Tick => self.raft.tick(),
+            Input::Message { from, bytes } => {
+                if let Err(error) = self.raft.step(from, bytes)
+                    && !error.is_expected()
+                {
+                    tracing::warn!(%from, %error, "dropped a raft message");
+                }
+            }
+            Input::Unreachable(peer) => self.raft.report_unreachable(peer),
+            Input::SnapshotSent { to, arrived } => self.raft.report_snapshot(to, arrived),
+            Input::Event(event) => self.tell(now, event, out)?,
+        }
+        self.give_up_barriers(now, out)?;
+        self.advance(now, out)
+    }
+
+    /// Returns the node machine, to look at.
+    pub const fn node(&self) -> &Node {
+        &self.node
+    }
+
+    /// Returns the Raft node, to look at.
+    pub const fn raft(&self) -> &Raft<S> {
+        &self.raft
+    }
+
+    /// Returns when the machine wants to be woken, ticks apart.
+    pub fn deadline(&self) -> Option<Deadline> {
+        let overdue = self.barriers.values().map(|barrier| barrier.until).min();
+        let overdue = overdue.map(|at| Deadline { at, why: "a barrier is overdue" });
+        Deadline::earlier(self.node.deadline(), overdue)
+    }
+
+    /// Runs Raft until it has nothing more to give.
+    fn advance(&mut self, now: Instant, out: &mut Actions) -> Result<(), ReplicaError> {
+        loop {
+            let mut output = mem::take(&mut self.output);
+            output.clear();
+            self.raft.ready(&mut output)?;
+            out.messages.append(&mut output.messages);
+            let (more, quiet) = (output.more, is_quiet(&output));
+            self.take_output(now, &mut output, out)?;
+            self.output = output;
+            if quiet && !more {
+                return Ok(());
+            }
+        }
+    }
+
+    fn take_output(
+        &mut self,
+        now: Instant,
+        output: &mut Output,
+        out: &mut Actions,
+    ) -> Result<(), ReplicaError> {
+        if let Some(restored) = output.restored.take() {
+            let state = load(&restored)?;
+            self.tell(now, Event::Restored(Box::new(state)), out)?;
+        }
+        for committed in output.committed.drain(..) {
+            let event = event_of(committed).map_err(Stop::from)?;
+            self.tell(now, event, out)?;
+        }
+        if let Some(leadership) = output.leadership.take() {
+            self.tell(now, Event::Leader(leadership.leader), out)?;
+        }
+        for (read, index) in output.reads.drain(..) {
+            if let Some(barrier) = self.barriers.remove(&read) {
+                self.passed(now, barrier, index, out)?;
+            }
+        }
+        if output.wants_snapshot {
+            self.offer_snapshot();
+        }
+        Ok(())
+    }
+
+    /// Hands Raft the state as it is, unless it has the like already.
+    fn offer_snapshot(&mut self) {
+        let state = self.node.state();
+        let (index, bytes) = (state.applied(), state.to_parts().to_bytes());
+        match self.raft.offer_snapshot(index, bytes) {
+            Ok(()) | Err(OfferError::Outdated { .. } | OfferError::Stopped) => {}
+            Err(error) => tracing::error!(%error, "the state cannot be kept as a snapshot"),
+        }
+    }
+
+    fn tell(&mut self, now: Instant, event: Event, out: &mut Actions) -> Result<(), ReplicaError> {
+        let mut effects = Effects::default();
+        self.node.handle(now, event, &mut effects);
+        self.carry_out(now, &mut effects, out)
+    }
+
+    /// Carries operations of the log to Raft and leaves the rest to the driver.
+    fn carry_out(
+        &mut self,
+        now: Instant,
+        effects: &mut Effects<Effect>,
+        out: &mut Actions,
+    ) -> Result<(), ReplicaError> {
+        let mut done = Vec::new();
+        for effect in effects.drain() {
+            match effect {
+                Effect::Run(op, operation) => {
+                    if let Some(outcome) = self.run(now, op, operation, out) {
+                        done.push((op, outcome));
+                    }
+                }
+                Effect::Stop(stop) => return Err(stop.into()),
+                effect => out.effects.push(effect),
+            }
+        }
+        for (op, outcome) in done {
+            self.tell(now, Event::Done(op, outcome), out)?;
+        }
+        Ok(())
+    }
+
+    /// Starts an operation. Returns its outcome, if it is known at once.
+    fn run(
+        &mut self,
+        now: Instant,
+        op: OpId,
+        operation: Operation,
+        out: &mut Actions,
+    ) -> Option<Outcome> {
+        match operation {
+            Operation::Append(entry) => Some(Outcome::Append(self.append(&entry))),
+            Operation::Barrier => self.begin_barrier(now, op, false),
+            Operation::Survey => self.begin_barrier(now, op, true),
+            Operation::Configure(change) => Some(Outcome::Configure(self.configure(change))),
+            Operation::Transfer { to } => {
+                if let Err(error) = self.raft.transfer_leadership(to) {
+                    tracing::debug!(%to, %error, "the lead was not handed over");
+                }
+                Some(Outcome::Transfer)
+            }
+            operation => {
+                out.effects.push(Effect::Run(op, operation));
+                None
+            }
+        }
+    }
+
+    fn append(&mut self, entry: &Entry) -> bool {
+        let context = entry.proposal.to_bytes();
+        match self.raft.propose(context, entry.to_bytes()) {
+            Ok(()) => true,
+            Err(error) => {
+                tracing::debug!(proposal = ?entry.proposal, %error, "not appended");
+                false
+            }
+        }
+    }
+
+    fn begin_barrier(&mut self, now: Instant, op: OpId, survey: bool) -> Option<Outcome> {
+        let read = self.raft.read_index();
+        let until = now.after(self.barrier_timeout);
+        self.barriers.insert(read, Barrier { op, survey, until });
+        None
+    }
+
+    fn passed(
+        &mut self,
+        now: Instant,
+        barrier: Barrier,
+        index: LogIndex,
+        out: &mut Actions,
+    ) -> Result<(), ReplicaError> {
+        let outcome = if barrier.survey {
+            let progress = self.raft.status().progress;
+            let matched = progress.into_iter().map(|(node, peer)| (node, peer.matched)).collect();
+            Outcome::Survey(Some((index, matched)))
+        } else {
+            Outcome::Barrier(Some(index))
+        };
+        self.tell(now, Event::Done(barrier.op, outcome), out)
+    }
+
+    fn give_up_barriers(&mut self, now: Instant, out: &mut Actions) -> Result<(), ReplicaError> {
+        let overdue: Vec<_> =
+            self.barriers.extract_if(.., |_, barrier| barrier.until <= now).collect();
+        for (read, barrier) in overdue {
+            self.raft.cancel_read(read);
+            let outcome =
+                if barrier.survey { Outcome::Survey(None) } else { Outcome::Barrier(None) };
+            self.tell(now, Event::Done(barrier.op, outcome), out)?;
+        }
+        Ok(())
+    }
+
+    fn configure(&mut self, change: Change) -> bool {
+        let steps = match change {
+            Change::AddLearner(node) => vec![MemberChange::AddLearner(node)],
+            Change::Promote(node) => vec![MemberChange::Promote(node)],
+            Change::Remove(node) => vec![MemberChange::Remove(node)],
+            Change::Replace { add, remove } => {
+                vec![MemberChange::Promote(add), MemberChange::Remove(remove)]
+            }
+            Change::LeaveJoint => {
+                let left = self.raft.leave_joint(Vec::new());
+                return left.inspect_err(|error| tracing::debug!(%error, "still joint")).is_ok();
+            }
+        };
+        let change = ConfigurationChange { steps, context: Vec::new() };
+        let changed = self.raft.configure(&change);
+        changed.inspect_err(|error| tracing::debug!(%error, ?change, "not configured")).is_ok()
+    }
+}
+
+/// Reads a state out of a snapshot.
+///
+/// # Errors
+///
+/// If the bytes are no state, or one that contradicts itself.
+pub fn load(restored: &Restored) -> Result<State, ReplicaError> {
+    let failed = |reason: String| ReplicaError::Snapshot { index: restored.index, reason };
+    let parts = Wire::from_bytes(&restored.data).map_err(|error: DecodeError| {
+        failed(error.to_string())
+    })?;
+    State::from_parts(parts).map_err(|error| failed(error.to_string()))
+}
+
+fn is_quiet(output: &Output) -> bool {
+    output.restored.is_none()
+        && output.committed.is_empty()
+        && output.leadership.is_none()
+        && output.reads.is_empty()
+        && !output.wants_snapshot
+}
+
+fn event_of(committed: Committed) -> Result<Event, Halt> {
+    Ok(match committed {
+        Committed::Entry { index, data, .. } => {
+            let entry = Entry::from_bytes(&data)
+                .map_err(|error| Halt::unknown_command(index, error.to_string()))?;
+            Event::Committed { index, entry }
+        }
+        Committed::Configuration { index, configuration, refused, .. } => {
+            if let Some(reason) = refused {
+                tracing::warn!(%index, reason, "a change of the voters was refused");
+            }
+            Event::Configured { index, configuration: folded(configuration) }
+        }
+        Committed::Empty { index } => Event::Skipped { index },
+    })
+}
+
+fn folded(configuration: crate::raft::Configuration) -> Configuration {
+    let mut learners = configuration.learners;
+    learners.extend(configuration.learners_next);
+    Configuration {
+        voters: configuration.voters,
+        voters_outgoing: configuration.voters_outgoing,
+        learners,
+    }
+}
