@@ -1,1 +1,4 @@
 //! Binds the Narad state machines to tikv raft, files and sockets.
+
+#[cfg(feature = "raft")]
+pub mod raft;

@@ -1,0 +1,380 @@
+//! A replicated log of opaque entries: one node of it, synchronous, without clock or socket.
+//!
+//! # Purpose
+//!
+//! Wraps tikv raft's `RawNode` so that its contract cannot be broken by its user. The production
+//! node drives it from one dedicated thread (a commit blocks), a simulation from wherever it likes.
+//! It knows nothing of what the entries mean.
+//!
+//! # States
+//!
+//! ```text
+//!             bootstrap ──▶ open ◀────────────── end of process
+//!                            │                         ▲
+//!                            ▼                         │ RaftError, from any call
+//!   tick · step · propose · configure · read_index     │
+//!        │                                             │
+//!        ▼                                             │
+//!      ready:  begin ─▶ save (one transaction) ─▶ speak, hand out ─▶ advance ─┐
+//!                ▲                                                            │
+//!                └──────────────── until there is nothing to do ──────────────┘
+//! ```
+//!
+//! # Invariants
+//!
+//! 1. *Durable, then said.* No message and no committed entry leaves a turn before its transaction
+//!    has ended (types of `turn.rs`).
+//! 2. *One transaction a turn.* Entries, vote, snapshot, members and log truncation go together.
+//! 3. *Members belong to an index.* The members that a restart begins with are those as of the
+//!    snapshot; changes after it are applied again as their entries are handed out again.
+//! 4. *A peer cannot end the process.* What the library would panic on is refused by
+//!    [`Raft::step`] with a [`StepError`].
+//! 5. *A failed store ends the node.* After a [`RaftError`] every call returns `Stopped`.
+//!
+//! # After a restart
+//!
+//! The state machine is not persisted entry by entry. [`Raft::open`] returns the last snapshot;
+//! its owner loads it, and [`Raft::ready`] hands out what was committed after it, once more in
+//! order. What was acknowledged to a peer or to a proposer is in the log.
+//!
+//! # Example
+//!
+//! A cluster of one commits what it is given:
+//!
+//! ```
+//! use narad_core::ids::NodeId;
+//! use narad_runtime::raft::{Committed, MemStore, Output, Raft, RaftConfig};
+//!
+//! let me = NodeId(1);
+//! let mut disk = MemStore::new(me);
+//! Raft::bootstrap(&mut disk, &[me], b"empty".to_vec())?;
+//! let (mut raft, restored) = Raft::open(RaftConfig::new(me, 1), disk)?;
+//! assert_eq!(restored.expect("bootstrapped").data, "empty");
+//!
+//! let mut out = Output::default();
+//! while raft.propose(b"id".to_vec(), b"hello".to_vec()).is_err() {
+//!     raft.tick();
+//!     raft.ready(&mut out)?;
+//! }
+//! raft.ready(&mut out)?;
+//! assert!(matches!(&out.committed[..], [Committed::Entry { data, .. }] if data == "hello"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod admission;
+mod calls;
+mod config;
+mod error;
+mod log;
+mod logger;
+mod membership;
+mod output;
+mod reads;
+mod recovery;
+mod store;
+mod turn;
+
+pub use config::{RaftConfig, RaftLogging, TICK_DEFAULT};
+pub use error::{
+    ConfigureError, OfferError, ProposeError, RaftError, StepError, StoreError, TransferError,
+};
+pub use membership::{Configuration, ConfigurationChange, MemberChange};
+pub use output::{
+    Committed, Leadership, Outgoing, Output, PeerProgress, ReadId, Restored, Role, Status, Term,
+};
+pub use store::memory::{FailurePoint, MemStore};
+pub use store::redb::RedbStore;
+pub use store::{Batch, Cut, HardState, Loaded, LogEntry, Position, RaftStore, Snapshot};
+
+use self::log::Log;
+use self::reads::Reads;
+use self::turn::{Offered, Saved, Unsaved};
+use ::raft::eraftpb::{ConfChangeV2, Entry, EntryType, Message, MessageType};
+use ::raft::{INVALID_ID, RawNode, StateRole};
+use narad_core::ids::{LogIndex, NodeId};
+use protobuf::Message as _;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Turns that one call of [`Raft::ready`] makes at most, so that a driver gets to look at its
+/// inbox. A turn takes all that is there; more than a few in a row mean a long replay.
+const TURNS_MAX: usize = 64;
+
+/// One node of a replicated log.
+///
+/// Calls of [`tick`](Self::tick), [`step`](Self::step) and [`propose`](Self::propose) only change
+/// memory; [`ready`](Self::ready) does the work that they have caused. A driver calls it after each
+/// batch of them, and deals with all of its output before the next call.
+pub struct Raft<S: RaftStore> {
+    node: RawNode<Log<S>>,
+    config: RaftConfig,
+    reads: Reads,
+    /// Ticks since the start.
+    ticks: u64,
+    /// The last entry handed out.
+    applied: LogIndex,
+    /// The members as of the snapshot and as of each change since, oldest first.
+    members: Vec<(LogIndex, Configuration)>,
+    offered: Option<Offered>,
+    /// When a snapshot was sent to whom, until its outcome is known.
+    snapshots_sent: BTreeMap<NodeId, u64>,
+    reported: Leadership,
+    stopped: bool,
+}
+
+impl<S: RaftStore> Raft<S> {
+    /// Fills an empty store with the beginning of a new cluster.
+    ///
+    /// A cluster starts with one voter, or with several that are given the same voters and the
+    /// same state. A node that joins later is not bootstrapped: it opens its empty store and waits
+    /// for a leader.
+    ///
+    /// # Errors
+    ///
+    /// If the store is not empty, its node is none of the voters, or it fails.
+    pub fn bootstrap(
+        store: &mut S,
+        voters: &[NodeId],
+        state: impl Into<bytes::Bytes>,
+    ) -> Result<(), RaftError> {
+        recovery::bootstrap(store, voters, state.into())
+    }
+
+    /// Starts a node on what its store holds.
+    ///
+    /// Returns the state machine to load, or none in a node that has not heard from a leader yet.
+    /// Committed entries after it come from [`ready`](Self::ready).
+    ///
+    /// # Errors
+    ///
+    /// If the store fails, belongs to another node or contradicts itself, or if the configuration
+    /// is invalid. The consensus library would end the process on most of these.
+    pub fn open(config: RaftConfig, store: S) -> Result<(Self, Option<Restored>), RaftError> {
+        let loaded = store.load()?;
+        recovery::check(&loaded, config.id)?;
+        let snapshot = loaded.snapshot.clone();
+        let applied = snapshot.as_ref().map_or(LogIndex(0), |snapshot| snapshot.position.index);
+        // The library is told that the state machine stands at the snapshot, which is where the
+        // members it is given belong. From zero it would apply changes twice.
+        let for_library = config.for_library(applied.0);
+        if config.id == NodeId(0) {
+            return Err(RaftError::Config("node zero names nobody".into()));
+        }
+        for_library.validate().map_err(|error| RaftError::Config(error.to_string()))?;
+        let logger = logger::logger(config.logging);
+        let node = RawNode::new(&for_library, Log::new(store, loaded)?, &logger)
+            .map_err(|error| RaftError::Inconsistent { reason: error.to_string() })?;
+        let members = snapshot.as_ref().map(|snapshot| snapshot.configuration.clone());
+        let mut raft = Self {
+            node,
+            reads: Reads::new(config.id, config.life),
+            config,
+            ticks: 0,
+            applied,
+            members: vec![(applied, members.unwrap_or_default())],
+            offered: None,
+            snapshots_sent: BTreeMap::new(),
+            reported: Leadership::default(),
+            stopped: false,
+        };
+        raft.pin_election();
+        Ok((raft, snapshot.map(restored)))
+    }
+
+    /// Does what earlier calls have caused: makes it durable, then puts into `out` what follows.
+    ///
+    /// Replaces whatever `out` held. Cheap if there is nothing to do.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails or a committed entry cannot be understood. The node has stopped then.
+    /// What `out` holds of the turns before is still valid.
+    pub fn ready(&mut self, out: &mut Output) -> Result<(), RaftError> {
+        out.clear();
+        if self.stopped {
+            return Err(RaftError::Stopped);
+        }
+        let result = self.turns(out);
+        self.stopped = result.is_err();
+        result?;
+        out.reads = self.reads.passed(self.applied.0);
+        out.wants_snapshot = self.wants_snapshot();
+        let now = self.leadership();
+        out.leadership = (now != self.reported).then_some(now);
+        self.reported = now;
+        Ok(())
+    }
+
+    fn turns(&mut self, out: &mut Output) -> Result<(), RaftError> {
+        for turn in 0.. {
+            let timeout = self.config.election_ticks_min as u64;
+            self.reads.ask(&mut self.node, self.ticks, timeout);
+            if !self.node.has_ready() {
+                break;
+            }
+            // A snapshot comes before entries in an output, never after them.
+            let replaced = self.node.snap().is_some() && !out.committed.is_empty();
+            if replaced || turn == TURNS_MAX {
+                out.more = true;
+                break;
+            }
+            self.turn(out)?;
+        }
+        if let Some(offered) = self.offered.take() {
+            turn::save_offered(self.node.mut_store(), offered)?;
+            self.forget_members();
+        }
+        Ok(())
+    }
+
+    fn turn(&mut self, out: &mut Output) -> Result<(), RaftError> {
+        let offered = self.offered.take();
+        let unsaved = Unsaved::begin(&mut self.node);
+        let mut saved: Saved = unsaved.save(self.node.mut_store(), offered)?;
+        self.forget_members();
+
+        self.send(saved.messages(), out);
+        if let Some(snapshot) = saved.snapshot() {
+            self.applied = snapshot.position.index;
+            self.members = vec![(self.applied, snapshot.configuration.clone())];
+            out.restored = Some(restored(snapshot));
+        }
+        self.apply(saved.committed(), out)?;
+        for read in saved.reads() {
+            self.reads.answer(&read.request_ctx, read.index);
+        }
+        let afterwards = saved.advance(&mut self.node);
+        self.send(afterwards.messages, out);
+        self.apply(afterwards.committed, out)?;
+        self.node.advance_apply();
+        self.step_down_if_removed();
+        self.pin_election();
+        Ok(())
+    }
+
+    fn send(&mut self, messages: Vec<Message>, out: &mut Output) {
+        for message in messages {
+            let to = NodeId(message.get_to());
+            let is_snapshot = message.get_msg_type() == MessageType::MsgSnapshot;
+            // One that cannot be encoded (2 GiB) is lost, like any other message may be.
+            let Ok(bytes) = message.write_to_bytes() else { continue };
+            if is_snapshot {
+                self.snapshots_sent.insert(to, self.ticks);
+            }
+            out.messages.push(Outgoing { to, bytes, is_snapshot });
+        }
+    }
+
+    fn apply(&mut self, entries: Vec<Entry>, out: &mut Output) -> Result<(), RaftError> {
+        for mut entry in entries {
+            let index = LogIndex(entry.get_index());
+            let committed = match entry.get_entry_type() {
+                EntryType::EntryNormal
+                    if entry.get_data().is_empty() && entry.get_context().is_empty() =>
+                {
+                    Committed::Empty { index }
+                }
+                EntryType::EntryNormal => Committed::Entry {
+                    index,
+                    term: Term(entry.get_term()),
+                    context: entry.take_context(),
+                    data: entry.take_data(),
+                },
+                // The library's older form, which nothing here proposes.
+                EntryType::EntryConfChange => return Err(RaftError::UnknownEntry { index }),
+                EntryType::EntryConfChangeV2 => {
+                    let mut change = ConfChangeV2::default();
+                    let decoded = change.merge_from_bytes(entry.get_data());
+                    decoded.map_err(|_| RaftError::UnknownEntry { index })?;
+                    self.apply_change(index, &change)
+                }
+            };
+            self.applied = index;
+            out.committed.push(committed);
+        }
+        Ok(())
+    }
+
+    /// Applies a change of the members; an empty one too, since that is how a joint phase ends.
+    ///
+    /// The library refuses a change for what the members are, which is the same on every replica
+    /// at this index. So a refusal is an outcome like another, not an error.
+    fn apply_change(&mut self, index: LogIndex, change: &ConfChangeV2) -> Committed {
+        let refused = match self.node.apply_conf_change(change) {
+            Ok(state) => {
+                self.members.push((index, Configuration::of_library(&state)));
+                None
+            }
+            Err(error) => Some(error.to_string()),
+        };
+        let context = bytes::Bytes::copy_from_slice(change.get_context());
+        Committed::Configuration {
+            index,
+            context,
+            configuration: self.configuration().clone(),
+            refused,
+        }
+    }
+
+    /// Ends the reign of a leader that is no voter any more.
+    ///
+    /// The library lets it lead on: it sends heartbeats, so that nobody stands for election, and
+    /// refuses every proposal, so that nothing is ever written again. This is a net; leadership
+    /// should be handed over before a leader is removed.
+    fn step_down_if_removed(&mut self) {
+        let members = self.configuration();
+        let removed = !members.is_joint() && !members.is_voter(self.config.id);
+        if removed && self.node.raft.state == StateRole::Leader {
+            let term = self.node.raft.term;
+            self.node.raft.become_follower(term, INVALID_ID);
+        }
+    }
+
+    /// Replaces the randomized election timeout where a seed prescribes it.
+    ///
+    /// The library draws a new one from a random generator of its own whenever its term or role
+    /// changes, which may be in any call. So this follows every call that reaches it.
+    fn pin_election(&mut self) {
+        if let Some(seed) = self.config.election_seed {
+            let role = Role::of_library(self.node.raft.state) as u64;
+            let ticks = self.config.election_ticks(seed, self.node.raft.term, role);
+            self.node.raft.set_randomized_election_timeout(ticks);
+        }
+    }
+
+    fn wants_snapshot(&self) -> bool {
+        let log = self.node.store();
+        let since = self.applied.0.saturating_sub(log.snapshot_position().index.0);
+        since > 0
+            && (since >= self.config.snapshot_entries
+                || log.bytes_since_snapshot() >= self.config.snapshot_bytes
+                || log.peer_wants_snapshot())
+    }
+
+    /// Forgets the members as of indexes that the snapshot has passed.
+    fn forget_members(&mut self) {
+        let snapshot = self.node.store().snapshot_position().index;
+        let passed = self.members.partition_point(|(index, _)| *index <= snapshot);
+        self.members.drain(..passed.saturating_sub(1));
+    }
+
+    fn configuration(&self) -> &Configuration {
+        let last = self.members.last();
+        &last.expect("members as of the snapshot are always known").1
+    }
+}
+
+impl<S: RaftStore> fmt::Debug for Raft<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Raft")
+            .field("id", &self.config.id)
+            .field("leadership", &self.leadership())
+            .field("applied", &self.applied)
+            .finish_non_exhaustive()
+    }
+}
+
+fn restored(snapshot: Snapshot) -> Restored {
+    let Snapshot { position, configuration, data } = snapshot;
+    Restored { index: position.index, data, configuration }
+}

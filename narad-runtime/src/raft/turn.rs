@@ -1,0 +1,123 @@
+//! One turn of consensus: what it decided becomes durable, then it may be spoken of.
+//!
+//! The order is the library's contract, and types enforce it here. A turn begins as [`Unsaved`],
+//! from which nothing can be had; saving it is one transaction and makes it [`Saved`]; only that
+//! has messages and committed entries, and only by [`Saved::advance`] can it end.
+
+use super::error::StoreError;
+use super::log::{self, Log};
+use super::store::{Batch, Cut, Position, RaftStore, Snapshot};
+use ::raft::eraftpb::{Entry, Message};
+use ::raft::{RawNode, ReadState, Ready};
+
+/// A turn of which nothing is durable yet.
+pub(super) struct Unsaved {
+    ready: Ready,
+}
+
+/// A turn that survives a crash.
+pub(super) struct Saved {
+    ready: Ready,
+    snapshot: Option<Snapshot>,
+}
+
+/// What the turn's durability decided in turn, once the library knew of it.
+pub(super) struct Afterwards {
+    pub(super) messages: Vec<Message>,
+    pub(super) committed: Vec<Entry>,
+}
+
+/// A snapshot that this node made of its own state, and where its log may be cut for it.
+#[derive(Debug)]
+pub(super) struct Offered {
+    pub(super) snapshot: Snapshot,
+    pub(super) cut: Position,
+}
+
+impl Unsaved {
+    /// Begins a turn. It must be ended: the library does not survive one that was dropped, so an
+    /// error in between stops the node.
+    pub(super) fn begin<S: RaftStore>(node: &mut RawNode<Log<S>>) -> Self {
+        Self { ready: node.ready() }
+    }
+
+    /// Makes the turn durable, together with a snapshot that waits for it: one transaction.
+    pub(super) fn save<S: RaftStore>(
+        mut self,
+        log: &mut Log<S>,
+        offered: Option<Offered>,
+    ) -> Result<Saved, StoreError> {
+        let received = self.ready.snapshot();
+        let received = (!received.is_empty()).then(|| log::of_library(received));
+        let hard_state = self.ready.hs().map(log::of_library_hard_state);
+        let entries = self.ready.take_entries();
+        let mut batch = Batch {
+            entries: entries.iter().map(log::encode).collect::<Result<_, _>>()?,
+            hard_state: hard_state.or_else(|| log.unsaved_hard_state()),
+            must_sync: self.ready.must_sync(),
+            ..Batch::default()
+        };
+        match (&received, offered) {
+            // What a leader sends is newer than what was made here.
+            (Some(snapshot), _) => {
+                batch.cut = Some(Cut::Whole(snapshot.position));
+                batch.snapshot = Some(snapshot.clone());
+            }
+            (None, Some(offered)) => add(&mut batch, offered, log),
+            (None, None) => {}
+        }
+        log.commit(batch, entries)?;
+        Ok(Saved { ready: self.ready, snapshot: received })
+    }
+}
+
+/// Makes a snapshot of this node's own durable in a transaction of its own.
+pub(super) fn save_offered<S: RaftStore>(
+    log: &mut Log<S>,
+    offered: Offered,
+) -> Result<(), StoreError> {
+    let mut batch = Batch::default();
+    add(&mut batch, offered, log);
+    log.commit(batch, Vec::new())
+}
+
+/// Adds a snapshot of this node's own. The commit index goes with it, since a store whose snapshot
+/// is ahead of that could not be started from.
+fn add<S: RaftStore>(batch: &mut Batch, offered: Offered, log: &Log<S>) {
+    batch.cut = Some(Cut::Prefix(offered.cut));
+    batch.snapshot = Some(offered.snapshot);
+    batch.hard_state = batch.hard_state.or(Some(log.hard_state()));
+    batch.must_sync = true;
+}
+
+impl Saved {
+    /// Takes the turn's messages: those of a leader, and those that promise something durable.
+    pub(super) fn messages(&mut self) -> Vec<Message> {
+        let mut messages = self.ready.take_messages();
+        messages.append(&mut self.ready.take_persisted_messages());
+        messages
+    }
+
+    /// Takes the snapshot that replaced this node's state, if one did.
+    pub(super) fn snapshot(&mut self) -> Option<Snapshot> {
+        self.snapshot.take()
+    }
+
+    pub(super) fn committed(&mut self) -> Vec<Entry> {
+        self.ready.take_committed_entries()
+    }
+
+    pub(super) fn reads(&mut self) -> Vec<ReadState> {
+        self.ready.take_read_states()
+    }
+
+    /// Tells the library that the turn is durable. What follows from that at once comes back and
+    /// is no less part of the turn: a single voter commits here and nowhere else.
+    pub(super) fn advance<S: RaftStore>(self, node: &mut RawNode<Log<S>>) -> Afterwards {
+        let mut light = node.advance(self.ready);
+        if let Some(commit) = light.commit_index() {
+            node.mut_store().note_commit(commit);
+        }
+        Afterwards { messages: light.take_messages(), committed: light.take_committed_entries() }
+    }
+}

@@ -1,0 +1,109 @@
+//! A power failure at every single commit of a node, before and after it is durable.
+
+use crate::cluster::{Cluster, n};
+use narad_runtime::raft::{ConfigurationChange, FailurePoint, MemStore, MemberChange, RaftConfig};
+
+fn small(config: &mut RaftConfig) {
+    config.snapshot_entries = 6;
+    config.keep_entries = 2;
+}
+
+/// Elects, commits, changes the members, makes snapshots; brings the victim back when it has died.
+/// Returns how many commits the victim's disk saw.
+fn run(victim: u64, failure: Option<(u64, FailurePoint)>) -> u64 {
+    let mut cluster = Cluster::tuned(&[1, 2, 3], 11, small);
+    let before = cluster.node(victim).disk.commits();
+    if let Some((nth, point)) = failure {
+        cluster.node(victim).disk.fail_commit(nth, point);
+    }
+    let mut acknowledged: Vec<Vec<u8>> = Vec::new();
+    for k in 0..16_u8 {
+        if k == 5 {
+            let change = ConfigurationChange {
+                steps: vec![MemberChange::AddLearner(n(4))],
+                context: b"add".to_vec(),
+            };
+            cluster.until("the change", |c| {
+                revive(c, victim);
+                let Some(leader) = c.leader() else { return false };
+                let _ = c.raft(leader).configure(&change);
+                c.members(leader).is_member(n(4))
+            });
+            if !cluster.nodes.contains_key(&4) {
+                cluster.add(4, MemStore::new(n(4)));
+            }
+        }
+        let data = vec![k];
+        cluster.until("a commit that a leader acknowledges", |c| {
+            revive(c, victim);
+            let Some(leader) = c.leader() else { return false };
+            if c.machine(leader).entries.contains(&data) {
+                return true;
+            }
+            let _ = c.raft(leader).propose(vec![], data.clone());
+            c.deliver();
+            c.nodes[&leader].raft.is_some() && c.machine(leader).entries.contains(&data)
+        });
+        acknowledged.push(data);
+    }
+    let commits = cluster.node(victim).disk.commits() - before;
+    cluster.until("the victim back", |c| {
+        revive(c, victim);
+        c.nodes[&victim].raft.is_some()
+    });
+    cluster.agree(&[1, 2, 3, 4]);
+    for data in &acknowledged {
+        assert!(cluster.machine(victim).entries.contains(data), "{data:?} was acknowledged");
+    }
+    commits
+}
+
+fn revive(cluster: &mut Cluster, victim: u64) {
+    if cluster.nodes[&victim].raft.is_none() {
+        cluster.crash(victim);
+        cluster.restart(victim);
+    }
+}
+
+/// S1 for the metastore: no acknowledged entry is lost, no term has two leaders, and no index two
+/// contents (the latter two are asserted throughout by the cluster).
+#[test]
+fn a_crash_at_any_commit_of_any_node_loses_nothing() {
+    let mut points = 0;
+    for victim in [1, 2, 3] {
+        let commits = run(victim, None);
+        assert!(commits > 20, "the run exercises the disk: {commits}");
+        for nth in 1..=commits {
+            for point in [FailurePoint::BeforeWrite, FailurePoint::AfterSync] {
+                run(victim, Some((nth, point)));
+                points += 1;
+            }
+        }
+    }
+    assert!(points > 120, "{points}");
+}
+
+/// A single voter has nobody to ask: what it acknowledged is on its disk alone.
+#[test]
+fn a_single_voter_keeps_what_it_acknowledged_through_any_crash() {
+    for point in [FailurePoint::BeforeWrite, FailurePoint::AfterSync] {
+        for nth in 1..40 {
+            let mut cluster = Cluster::tuned(&[1], 12, small);
+            cluster.node(1).disk.fail_commit(nth, point);
+            let mut acknowledged = Vec::new();
+            for k in 0..30_u8 {
+                let Some(raft) = cluster.node(1).raft.as_mut() else { break };
+                if raft.propose(vec![], vec![k]).is_ok() {
+                    cluster.deliver();
+                }
+                cluster.tick();
+                acknowledged = cluster.machine(1).entries.clone();
+            }
+            cluster.crash(1);
+            cluster.restart(1);
+            cluster.elect();
+            let kept = cluster.machine(1).entries.clone();
+            assert_eq!(kept[..acknowledged.len()], acknowledged[..], "{point:?} at {nth}");
+        }
+    }
+}
