@@ -1,0 +1,226 @@
+//! Checks a segment's bytes as they stream by, in pieces of any size.
+//!
+//! The same check serves the recovery of a log, which feeds a file, and the staging of a copy, which
+//! feeds what the network brings, so that nothing of the size of a partition is left to verify under
+//! a freeze (`case_050`). It copies no payload and keeps one frame header at most.
+
+use narad_core::ids::{Epoch, Offset};
+use narad_core::partition::Checksum;
+
+use super::frame::{FILE_HEADER, FRAME_HEADER, FrameHeader, check_file_header};
+use super::index::SparseIndex;
+
+/// Most places of damage that are remembered one by one.
+const DAMAGE_MAX: usize = 64;
+
+/// A place in a segment whose bytes are not what was once written there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Damage {
+    /// Base offset of the segment.
+    pub segment: Offset,
+    /// First offset that may be unreadable.
+    pub offset: Offset,
+    /// Position of the first bad frame in the file.
+    pub position: u64,
+}
+
+/// The state of one check.
+#[derive(Clone, Debug)]
+pub(crate) struct Checker {
+    segment: Offset,
+    fed: u64,
+    checksum: u32,
+    part: Part,
+    /// Position of the header or frame that is being read.
+    at: u64,
+    /// Base that the next frame must have.
+    next: Offset,
+    hwm: Offset,
+    epoch: Epoch,
+    newest_ms: Option<i64>,
+    last_append: u64,
+    doubt: Option<Damage>,
+    damage: Vec<Damage>,
+    index: SparseIndex,
+}
+
+#[derive(Clone, Debug)]
+enum Part {
+    FileHeader { bytes: [u8; FILE_HEADER], filled: usize },
+    Header { bytes: [u8; FRAME_HEADER], filled: usize },
+    Payload { header: FrameHeader, left: usize, checksum: u32 },
+}
+
+const NO_HEADER: Part = Part::Header { bytes: [0; FRAME_HEADER], filled: 0 };
+
+impl Checker {
+    /// Begins the check of the segment with this base offset.
+    pub(crate) fn new(segment: Offset) -> Self {
+        Self {
+            segment,
+            fed: 0,
+            checksum: 0,
+            part: Part::FileHeader { bytes: [0; FILE_HEADER], filled: 0 },
+            at: 0,
+            next: segment,
+            hwm: Offset(0),
+            epoch: Epoch(0),
+            newest_ms: None,
+            last_append: 0,
+            doubt: None,
+            damage: Vec::new(),
+            index: SparseIndex::default(),
+        }
+    }
+
+    /// Takes the next bytes.
+    pub(crate) fn feed(&mut self, bytes: &[u8]) {
+        self.fed += bytes.len() as u64;
+        self.checksum = crc32c::crc32c_append(self.checksum, bytes);
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            rest = match &mut self.part {
+                Part::FileHeader { bytes, filled } => {
+                    let rest = fill(bytes, filled, rest);
+                    if *filled == FILE_HEADER {
+                        let bytes = *bytes;
+                        self.take_file_header(&bytes);
+                    }
+                    rest
+                }
+                Part::Header { bytes, filled } => {
+                    let rest = fill(bytes, filled, rest);
+                    if *filled == FRAME_HEADER {
+                        let bytes = *bytes;
+                        self.take_header(bytes);
+                    }
+                    rest
+                }
+                Part::Payload { left, checksum, .. } => {
+                    let (piece, rest) = rest.split_at((*left).min(rest.len()));
+                    *checksum = crc32c::crc32c_append(*checksum, piece);
+                    *left -= piece.len();
+                    self.finish_payload();
+                    rest
+                }
+            };
+        }
+    }
+
+    /// Returns the base offset of the segment.
+    pub(crate) fn segment(&self) -> Offset {
+        self.segment
+    }
+
+    /// Returns how many bytes were fed.
+    pub(crate) fn fed(&self) -> u64 {
+        self.fed
+    }
+
+    /// Returns the checksum of all bytes that were fed.
+    pub(crate) fn checksum(&self) -> Checksum {
+        Checksum(self.checksum)
+    }
+
+    /// Returns the offset after the last record.
+    pub(crate) fn end(&self) -> Offset {
+        self.next
+    }
+
+    /// Returns the highest high watermark that a frame carried.
+    pub(crate) fn hwm(&self) -> Offset {
+        self.hwm
+    }
+
+    /// Returns the epoch of the last frame.
+    pub(crate) fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// Returns the newest record's timestamp.
+    pub(crate) fn newest_ms(&self) -> Option<i64> {
+        self.newest_ms
+    }
+
+    /// Returns where the last append began; zero if there was none.
+    pub(crate) fn last_append(&self) -> u64 {
+        self.last_append
+    }
+
+    /// Returns the places that were damaged after they had been durable: a later append proves it.
+    pub(crate) fn damage(&self) -> &[Damage] {
+        &self.damage
+    }
+
+    /// Returns the first place from which on nothing proves that the bytes were ever durable: a
+    /// torn last append. `None` if the bytes end with a whole frame.
+    pub(crate) fn torn(&self) -> Option<Damage> {
+        let begun = match &self.part {
+            Part::Header { filled, .. } => *filled > 0,
+            Part::FileHeader { .. } | Part::Payload { .. } => true,
+        };
+        self.doubt.or_else(|| begun.then(|| self.here()))
+    }
+
+    /// Gives the index away, when the check is over.
+    pub(crate) fn into_index(self) -> SparseIndex {
+        self.index
+    }
+
+    fn take_file_header(&mut self, bytes: &[u8; FILE_HEADER]) {
+        if check_file_header(self.segment, bytes).is_err() {
+            self.doubt = Some(self.here());
+        }
+        self.at = FILE_HEADER as u64;
+        self.part = NO_HEADER;
+    }
+
+    fn take_header(&mut self, mut bytes: [u8; FRAME_HEADER]) {
+        let found = FrameHeader::decode(self.segment, self.at, &bytes).filter(|header| {
+            // After damage the frames that it swallowed are missing, and only then.
+            header.base == self.next || (self.doubt.is_some() && header.base > self.next)
+        });
+        let Some(header) = found else {
+            self.doubt = self.doubt.or_else(|| Some(self.here()));
+            bytes.rotate_left(1);
+            self.at += 1;
+            self.part = Part::Header { bytes, filled: FRAME_HEADER - 1 };
+            return;
+        };
+        if header.begins_append {
+            self.last_append = self.at;
+            if let Some(proven) = self.doubt.take().filter(|_| self.damage.len() < DAMAGE_MAX) {
+                self.damage.push(proven);
+            }
+        }
+        self.hwm = self.hwm.max(header.hwm);
+        self.epoch = self.epoch.max(header.epoch);
+        self.newest_ms = self.newest_ms.max(header.newest_ms);
+        self.index.note(header.base, self.at);
+        self.next = header.base;
+        self.part = Part::Payload { header, left: header.payload_bytes as usize, checksum: 0 };
+        self.finish_payload();
+    }
+
+    fn finish_payload(&mut self) {
+        let Part::Payload { header, left: 0, checksum } = &self.part else { return };
+        if *checksum != header.payload_checksum {
+            self.doubt = self.doubt.or_else(|| Some(self.here()));
+        }
+        self.next = header.end();
+        self.at += header.frame_bytes();
+        self.part = NO_HEADER;
+    }
+
+    fn here(&self) -> Damage {
+        Damage { segment: self.segment, offset: self.next, position: self.at }
+    }
+}
+
+/// Moves bytes into a buffer until it is full, and returns what is left of them.
+fn fill<'a, const N: usize>(buf: &mut [u8; N], filled: &mut usize, bytes: &'a [u8]) -> &'a [u8] {
+    let (piece, rest) = bytes.split_at((N - *filled).min(bytes.len()));
+    buf[*filled..*filled + piece.len()].copy_from_slice(piece);
+    *filled += piece.len();
+    rest
+}

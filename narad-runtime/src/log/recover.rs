@@ -1,0 +1,227 @@
+//! What a log finds on its disk when it is opened.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use narad_core::ids::{Epoch, Offset};
+use narad_core::partition::Position;
+
+use super::check::{Checker, Damage};
+use super::envelope::FormatError;
+use super::frame::{FILE_HEADER, check_file_header};
+use super::index::SparseIndex;
+use super::side::{self, Sealed, Segments};
+use super::{LogError, Segment, View, create_segment, scan};
+use crate::disk::{Disk, DiskFile, Open};
+
+/// What opening a log came upon.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recovery {
+    /// Bytes of a torn last append that were cut off. They were never acknowledged.
+    pub cut_bytes: u64,
+    /// Places that were durable once and are not what was written; reported, never cut
+    /// (`case_048`).
+    pub damage: Vec<Damage>,
+    /// Whether sealed segments had to be read, since the `segments` file did not describe them.
+    pub rescanned: bool,
+}
+
+pub(super) struct Found {
+    pub(super) view: View,
+    pub(super) last_file: Arc<dyn DiskFile>,
+    pub(super) position: Position,
+    pub(super) recovery: Recovery,
+}
+
+/// Reads a log's directory and makes its end safe to append to.
+pub(super) fn recover(disk: &dyn Disk, dir: &Path) -> Result<Found, LogError> {
+    let listed = Segments::load(disk, dir)?;
+    let bases = present_bases(disk, dir, listed.as_ref())?;
+    let mut recovery = Recovery::default();
+    let mut segments: Vec<Segment> = Vec::with_capacity(bases.len());
+    let mut hwm = listed.as_ref().map_or(Offset(0), |listed| listed.hwm);
+    let mut epoch = listed.as_ref().map_or(Epoch(0), |listed| listed.epoch);
+    let (&last, sealed) =
+        bases.split_last().ok_or_else(|| LogError::NoSegments { dir: dir.to_path_buf() })?;
+    for (at, &base) in sealed.iter().enumerate() {
+        let next = bases[at + 1];
+        let known = listed.as_ref().and_then(|listed| find(&listed.sealed, base));
+        let segment = match known {
+            Some(known) if length(disk, dir, base)? == known.bytes => from_listed(known),
+            Some(_) | None => {
+                recovery.rescanned = true;
+                let checker = scan(disk, dir, base, u64::MAX)?;
+                hwm = hwm.max(checker.hwm());
+                epoch = epoch.max(checker.epoch());
+                rescan(checker, next, &mut recovery.damage)
+            }
+        };
+        if segment.end > next {
+            let dir = dir.to_path_buf();
+            return Err(LogError::Overlap { dir, base: next, end: segment.end });
+        }
+        if segment.end < next {
+            // A missing file, or one whose own end is gone.
+            let position = segment.bytes;
+            recovery.damage.push(Damage { segment: base, offset: segment.end, position });
+        }
+        segments.push(segment);
+    }
+    let (checker, mut last_file) = recover_last(disk, dir, last, &mut recovery)?;
+    hwm = hwm.max(checker.hwm());
+    epoch = epoch.max(checker.epoch());
+    let (position, seen) = consumers(disk, dir)?;
+    hwm = hwm.max(seen).max(bases[0]);
+
+    // Offsets that were given once are never given again, though their records are gone.
+    let listed_end = listed.iter().flat_map(|listed| &listed.sealed).map(|one| one.end).max();
+    let end = checker.end();
+    let given = hwm.max(listed_end.unwrap_or_default());
+    let position_of_end = checker.fed();
+    segments.push(describe(checker));
+    if given > end {
+        recovery.damage.push(Damage { segment: last, offset: end, position: position_of_end });
+        last_file = create_segment(disk, dir, given)?;
+        disk.sync_dir(dir)?;
+        segments.push(describe(scan(disk, dir, given, u64::MAX)?));
+    }
+    let view = View { segments, hwm, epoch, opened: None };
+    Ok(Found { view, last_file, position, recovery })
+}
+
+/// Lists the segments, without those that retention had given up before a crash.
+fn present_bases(
+    disk: &dyn Disk,
+    dir: &Path,
+    listed: Option<&Segments>,
+) -> Result<Vec<Offset>, LogError> {
+    let mut bases: Vec<Offset> =
+        disk.list(dir)?.iter().filter_map(|entry| side::segment_base(&entry.name)).collect();
+    bases.sort_unstable();
+    let Some(listed) = listed else { return Ok(bases) };
+    let kept = bases.split_off(bases.partition_point(|&base| base < listed.start));
+    if kept.is_empty() {
+        return Err(LogError::NoSegments { dir: dir.to_path_buf() });
+    }
+    for &base in &bases {
+        disk.remove_file(&side::segment_path(dir, base))?;
+    }
+    if !bases.is_empty() {
+        disk.sync_dir(dir)?;
+    }
+    Ok(kept)
+}
+
+/// Reads the last segment, cuts a torn append off, and writes the last whole one again.
+fn recover_last(
+    disk: &dyn Disk,
+    dir: &Path,
+    base: Offset,
+    recovery: &mut Recovery,
+) -> Result<(Checker, Arc<dyn DiskFile>), LogError> {
+    let path = side::segment_path(dir, base);
+    let file = disk.open(&path, Open::Existing)?;
+    refuse_newer(&*file, &path, base)?;
+    let mut checker = scan(disk, dir, base, u64::MAX)?;
+    if let Some(torn) = checker.torn() {
+        recovery.cut_bytes = checker.fed() - torn.position;
+        if torn.position < FILE_HEADER as u64 {
+            create_segment(disk, dir, base)?;
+        } else {
+            file.set_len(torn.position)?;
+        }
+        checker = scan(disk, dir, base, u64::MAX)?;
+    }
+    rewrite(&*file, checker.last_append(), checker.fed())?;
+    disk.sync_dir(dir)?;
+    recovery.damage.extend_from_slice(checker.damage());
+    Ok((checker, file))
+}
+
+/// Refuses a segment of a newer binary, which must not be taken for a torn one.
+fn refuse_newer(file: &dyn DiskFile, path: &Path, base: Offset) -> Result<(), LogError> {
+    let mut header = [0; FILE_HEADER];
+    file.read_at(0, &mut header)?;
+    match check_file_header(base, &header) {
+        Err(source @ FormatError::Version { .. }) => {
+            Err(LogError::Format { path: path.to_path_buf(), source })
+        }
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// Makes the last append dirty again and syncs it: after a failed sync its pages may look clean
+/// without ever having reached the disk (H17).
+fn rewrite(file: &dyn DiskFile, from: u64, to: u64) -> Result<(), LogError> {
+    let mut buf = vec![0; 1 << 20];
+    let mut at = from;
+    while at < to {
+        let length = usize::try_from(to - at).map_or(buf.len(), |left| left.min(buf.len()));
+        let read = file.read_at(at, &mut buf[..length])?;
+        if read == 0 {
+            break;
+        }
+        file.write_at(at, &buf[..read])?;
+        at += read as u64;
+    }
+    file.sync()?;
+    Ok(())
+}
+
+/// Describes a sealed segment that had to be read.
+fn rescan(checker: Checker, next: Offset, damage: &mut Vec<Damage>) -> Segment {
+    damage.extend_from_slice(checker.damage());
+    let torn = checker.torn();
+    let mut segment = describe(checker);
+    if let Some(torn) = torn {
+        // Sealed once, so its end was durable; the next segment says where that was.
+        damage.push(torn);
+        segment.end = next;
+    }
+    segment
+}
+
+fn describe(checker: Checker) -> Segment {
+    Segment {
+        base: checker.segment(),
+        end: checker.end(),
+        bytes: checker.fed(),
+        checksum: checker.checksum(),
+        newest_ms: checker.newest_ms(),
+        index: checker.into_index(),
+    }
+}
+
+fn from_listed(known: &Sealed) -> Segment {
+    Segment {
+        base: known.base,
+        end: known.end,
+        bytes: known.bytes,
+        checksum: known.checksum,
+        newest_ms: known.newest_ms,
+        index: SparseIndex::default(),
+    }
+}
+
+fn find(sealed: &[Sealed], base: Offset) -> Option<&Sealed> {
+    sealed.binary_search_by_key(&base, |one| one.base).ok().map(|at| &sealed[at])
+}
+
+fn length(disk: &dyn Disk, dir: &Path, base: Offset) -> Result<u64, LogError> {
+    let found = disk.metadata(&side::segment_path(dir, base))?;
+    Ok(found.map_or(0, |found| found.bytes))
+}
+
+/// Returns the consumers' position, and the high watermark that it and the sidecar are evidence
+/// for: whatever was acknowledged had been visible.
+fn consumers(disk: &dyn Disk, dir: &Path) -> Result<(Position, Offset), LogError> {
+    let sidecar = side::load_sidecar(disk, dir)?;
+    let installed_hwm = sidecar.as_ref().map_or(Offset(0), |sidecar| sidecar.hwm);
+    let position = match side::load_position(disk, dir)? {
+        Some(position) => position,
+        None => sidecar.map(|sidecar| sidecar.position).unwrap_or_default(),
+    };
+    let ahead = position.acked_ahead.last().map(|offset| offset.next());
+    let seen = position.committed.max(ahead).unwrap_or_default();
+    Ok((position, seen.max(installed_hwm)))
+}

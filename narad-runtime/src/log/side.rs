@@ -1,0 +1,197 @@
+//! The small files beside a log's segments.
+//!
+//! | file | content | written |
+//! |---|---|---|
+//! | `segments` | start, hwm, epoch, and what every sealed segment is | at each roll, at retention |
+//! | `sidecar` | what an installed copy was captured with | at installation |
+//! | `position` | where consumers stand | when flushed |
+//! | `generation` | the life of the log (H16) | at each opening |
+
+use std::path::{Path, PathBuf};
+
+use narad_core::ids::{Epoch, LogGeneration, Offset};
+use narad_core::partition::{Checksum, Position, Sidecar};
+
+use super::envelope::{self, Body, FormatError, Reader};
+use super::error::LogError;
+use crate::disk::{self, Disk, DiskError};
+
+/// Longest side file that is read, in bytes: the manifest of a partition of 100,000 segments.
+pub(crate) const SIDE_BYTES_MAX: u64 = 4 << 20;
+
+const VERSION: u16 = 1;
+const SEGMENTS: [u8; 4] = *b"NSEG";
+const SIDECAR: [u8; 4] = *b"NSID";
+const POSITION: [u8; 4] = *b"NPOS";
+const GENERATION: [u8; 4] = *b"NGEN";
+
+/// Returns the path of a segment: its base offset in twenty digits, so that names sort as offsets.
+pub(crate) fn segment_path(dir: &Path, base: Offset) -> PathBuf {
+    dir.join(format!("{:020}.seg", base.0))
+}
+
+/// Reads a base offset from a segment's file name.
+pub(crate) fn segment_base(name: &str) -> Option<Offset> {
+    let digits = name.strip_suffix(".seg")?;
+    let plain = digits.len() == 20 && digits.bytes().all(|b| b.is_ascii_digit());
+    plain.then(|| digits.parse().ok()).flatten().map(Offset)
+}
+
+/// One segment that can no longer grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sealed {
+    pub(crate) base: Offset,
+    pub(crate) end: Offset,
+    pub(crate) bytes: u64,
+    pub(crate) checksum: Checksum,
+    pub(crate) newest_ms: Option<i64>,
+}
+
+/// What a restart need not read every byte for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Segments {
+    pub(crate) start: Offset,
+    pub(crate) hwm: Offset,
+    pub(crate) epoch: Epoch,
+    pub(crate) sealed: Vec<Sealed>,
+}
+
+impl Segments {
+    pub(crate) fn path(dir: &Path) -> PathBuf {
+        dir.join("segments")
+    }
+
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut body = Body::default();
+        body.u64(self.start.0).u64(self.hwm.0).u64(self.epoch.0).list(&self.sealed, |body, one| {
+            body.u64(one.base.0).u64(one.end.0).u64(one.bytes).u32(one.checksum.0);
+            body.option(one.newest_ms, |body, ms| {
+                body.i64(ms);
+            });
+        });
+        envelope::seal(SEGMENTS, VERSION, &body.0)
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
+        let mut body = envelope::open(SEGMENTS, VERSION, bytes)?;
+        let found = Self {
+            start: Offset(body.u64()?),
+            hwm: Offset(body.u64()?),
+            epoch: Epoch(body.u64()?),
+            sealed: body.list(29, |body| {
+                Ok(Sealed {
+                    base: Offset(body.u64()?),
+                    end: Offset(body.u64()?),
+                    bytes: body.u64()?,
+                    checksum: Checksum(body.u32()?),
+                    newest_ms: body.option(Reader::i64)?,
+                })
+            })?,
+        };
+        body.finish()?;
+        Ok(found)
+    }
+
+    /// Reads the file. A damaged one counts as none, since the segments can say the same again; one
+    /// of a newer version is an error, since its segments may be of a newer kind too.
+    pub(crate) fn load(disk: &dyn Disk, dir: &Path) -> Result<Option<Self>, LogError> {
+        let path = Self::path(dir);
+        let Some(bytes) = disk::read_whole(disk, &path, SIDE_BYTES_MAX)? else { return Ok(None) };
+        match Self::decode(&bytes) {
+            Ok(found) => Ok(Some(found)),
+            Err(source @ FormatError::Version { .. }) => Err(LogError::Format { path, source }),
+            Err(_) => Ok(None),
+        }
+    }
+}
+
+pub(crate) fn put_position(body: &mut Body, position: &Position) {
+    body.option(position.committed, |body, offset| {
+        body.u64(offset.0);
+    });
+    body.list(&position.acked_ahead, |body, offset| {
+        body.u64(offset.0);
+    });
+}
+
+pub(crate) fn take_position(body: &mut Reader<'_>) -> Result<Position, FormatError> {
+    let committed = body.option(|body| Ok(Offset(body.u64()?)))?;
+    let acked_ahead = body.list(8, |body| Ok(Offset(body.u64()?)))?;
+    let ascending = acked_ahead.is_sorted_by(|a, b| a < b);
+    if acked_ahead.len() > Position::ACKED_AHEAD_MAX || !ascending {
+        return Err(FormatError::Value("the acked-ahead set"));
+    }
+    Ok(Position { committed, acked_ahead })
+}
+
+/// Returns the path of the consumers' position.
+pub(crate) fn position_path(dir: &Path) -> PathBuf {
+    dir.join("position")
+}
+
+pub(crate) fn encode_position(position: &Position) -> Vec<u8> {
+    let mut body = Body::default();
+    put_position(&mut body, position);
+    envelope::seal(POSITION, VERSION, &body.0)
+}
+
+pub(crate) fn load_position(disk: &dyn Disk, dir: &Path) -> Result<Option<Position>, LogError> {
+    load(disk, position_path(dir), POSITION, take_position)
+}
+
+/// Returns the path of what an installed copy was captured with.
+pub(crate) fn sidecar_path(dir: &Path) -> PathBuf {
+    dir.join("sidecar")
+}
+
+pub(crate) fn encode_sidecar(sidecar: &Sidecar) -> Vec<u8> {
+    let mut body = Body::default();
+    body.u64(sidecar.start.0).u64(sidecar.hwm.0);
+    put_position(&mut body, &sidecar.position);
+    envelope::seal(SIDECAR, VERSION, &body.0)
+}
+
+pub(crate) fn load_sidecar(disk: &dyn Disk, dir: &Path) -> Result<Option<Sidecar>, LogError> {
+    load(disk, sidecar_path(dir), SIDECAR, |body| {
+        Ok(Sidecar {
+            start: Offset(body.u64()?),
+            hwm: Offset(body.u64()?),
+            position: take_position(body)?,
+        })
+    })
+}
+
+/// Counts the opening of a log, durably, and returns its new life.
+pub(crate) fn next_generation(disk: &dyn Disk, dir: &Path) -> Result<LogGeneration, LogError> {
+    let path = dir.join("generation");
+    let last = load(disk, path.clone(), GENERATION, |body| Ok(LogGeneration(body.u64()?)))?;
+    let next = last.unwrap_or_default().next();
+    let mut body = Body::default();
+    body.u64(next.0);
+    disk::write_atomically(disk, &path, &envelope::seal(GENERATION, VERSION, &body.0))?;
+    Ok(next)
+}
+
+fn load<T>(
+    disk: &dyn Disk,
+    path: PathBuf,
+    magic: [u8; 4],
+    take: impl FnOnce(&mut Reader<'_>) -> Result<T, FormatError>,
+) -> Result<Option<T>, LogError> {
+    let Some(bytes) = disk::read_whole(disk, &path, SIDE_BYTES_MAX)? else { return Ok(None) };
+    let decode = || {
+        let mut body = envelope::open(magic, VERSION, &bytes)?;
+        let found = take(&mut body)?;
+        body.finish()?;
+        Ok(found)
+    };
+    decode().map(Some).map_err(|source| LogError::Format { path, source })
+}
+
+/// Removes a file that may be missing; for left-overs of an interrupted step.
+pub(crate) fn remove_if_present(disk: &dyn Disk, path: &Path) -> Result<(), DiskError> {
+    match disk.remove_file(path) {
+        Ok(()) | Err(DiskError::NotFound { .. }) => Ok(()),
+        Err(failed) => Err(failed),
+    }
+}

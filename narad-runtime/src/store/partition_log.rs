@@ -1,0 +1,228 @@
+//! The seam between a partition's gate and its log.
+
+use std::fmt;
+
+use narad_core::ids::{Digest, Epoch, Incarnation, LogGeneration, Offset};
+use narad_core::partition::{Listing, Position, Staged};
+
+use crate::log::{
+    Appended, Bounds, LogError, Record, Recovery, Retained, Retention, SegmentLog, Upto,
+};
+
+/// One partition's log, open for its owner, for consumers and as the source of a copy.
+///
+/// All methods block on the disk. There is one writer at a time; a second one waits.
+pub trait PartitionLog: Send + Sync + fmt::Debug {
+    /// Writes records at the end and makes them durable; they stay hidden.
+    ///
+    /// The caller needs no lock while this runs. Afterwards its gate lets the commit pass, and it
+    /// calls [`expose`](Self::expose), or it does not, and the records join the hidden tail.
+    ///
+    /// # Errors
+    ///
+    /// After [`LogError::Poisoned`], and after any other failure of a write or sync, the records may
+    /// or may not be there once the log is opened again. A full disk and a refused record leave
+    /// nothing behind.
+    fn append(&self, records: &[Record], epoch: Epoch) -> Result<Appended, LogError>;
+
+    /// Shows everything below `hwm` to consumers. Becomes durable with the next frame; a lower
+    /// value than the present one changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError::AheadOfHwm`] if `hwm` is past the durable end.
+    fn expose(&self, hwm: Offset) -> Result<(), LogError>;
+
+    /// Shows everything durable and makes that durable with a control frame; returns the new high
+    /// watermark.
+    ///
+    /// For an owner after its restart, since an acknowledged record must not stay hidden (H42), and
+    /// for the first commit after a forced flip (H43). An installed copy of a normal flip is *not*
+    /// exposed: its hidden tail stays hidden until a new commit (R41, S4).
+    ///
+    /// # Errors
+    ///
+    /// As [`append`](Self::append).
+    fn expose_all(&self, epoch: Epoch) -> Result<Offset, LogError>;
+
+    /// Makes the present high watermark durable with a control frame, for a quiet partition.
+    ///
+    /// # Errors
+    ///
+    /// As [`append`](Self::append).
+    fn persist_hwm(&self, epoch: Epoch) -> Result<Offset, LogError>;
+
+    /// Returns how far the log reaches.
+    fn bounds(&self) -> Bounds;
+
+    /// Returns the life of this log: one more at each opening (H16).
+    fn generation(&self) -> LogGeneration;
+
+    /// Returns what opening the log came upon.
+    fn recovery(&self) -> &Recovery;
+
+    /// Lists the durable bytes, and which of the staged prefixes in `check` are the same bytes.
+    ///
+    /// # Errors
+    ///
+    /// If a prefix cannot be read.
+    fn listing(
+        &self,
+        incarnation: Incarnation,
+        epoch: Epoch,
+        check: &[Staged],
+    ) -> Result<Listing, LogError>;
+
+    /// Summarises all durable bytes.
+    fn digest(&self) -> Digest;
+
+    /// Reads raw bytes of one extent, below its durable length; returns how many.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError::Gone`] if retention has removed it, [`LogError::NotDurable`] past its length.
+    fn read_at(&self, base: Offset, position: u64, buf: &mut [u8]) -> Result<usize, LogError>;
+
+    /// Reads visible records from an offset on: at least one if there is one, and no more than fit
+    /// into `bytes_max` otherwise.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError::BelowStart`], [`LogError::AheadOfHwm`], or [`LogError::Damaged`] with the offset
+    /// at which a reader can go on.
+    fn read(&self, from: Offset, bytes_max: usize) -> Result<Vec<(Offset, Record)>, LogError>;
+
+    /// Reads records from an offset on, hidden ones included: for salvage only (H14).
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    fn read_durable(
+        &self,
+        from: Offset,
+        bytes_max: usize,
+    ) -> Result<Vec<(Offset, Record)>, LogError>;
+
+    /// Returns where consumers stand, in memory.
+    fn position(&self) -> Position;
+
+    /// Replaces the consumers' position, durably.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError::Position`] if no consumer can stand there.
+    fn set_position(&self, position: Position) -> Result<(), LogError>;
+
+    /// Acknowledges one visible record and returns the new position. Durable with
+    /// [`flush_position`](Self::flush_position); what a crash takes is delivered again (R53).
+    ///
+    /// # Errors
+    ///
+    /// [`LogError::AheadOfHwm`] for a record nobody may have seen, [`LogError::AckedAheadFull`].
+    fn ack(&self, offset: Offset) -> Result<Position, LogError>;
+
+    /// Makes the consumers' position durable, if it has changed.
+    ///
+    /// # Errors
+    ///
+    /// If the disk fails; the position then stays to be flushed.
+    fn flush_position(&self) -> Result<(), LogError>;
+
+    /// Removes segments that need not be kept. Not to be called while the partition is frozen: the
+    /// capture says where the log begins.
+    ///
+    /// # Errors
+    ///
+    /// If the disk fails.
+    fn retain(&self, keep: &Retention, now_ms: i64) -> Result<Retained, LogError>;
+
+    /// Flushes the position and gives the directory free; every later call but this one fails.
+    ///
+    /// # Errors
+    ///
+    /// If the position cannot be flushed; the log is closed all the same.
+    fn close(&self) -> Result<(), LogError>;
+}
+
+impl PartitionLog for SegmentLog {
+    fn append(&self, records: &[Record], epoch: Epoch) -> Result<Appended, LogError> {
+        self.append_records(records, epoch)
+    }
+
+    fn expose(&self, hwm: Offset) -> Result<(), LogError> {
+        self.raise_hwm(hwm)
+    }
+
+    fn expose_all(&self, epoch: Epoch) -> Result<Offset, LogError> {
+        self.append_control(epoch, true)
+    }
+
+    fn persist_hwm(&self, epoch: Epoch) -> Result<Offset, LogError> {
+        self.append_control(epoch, false)
+    }
+
+    fn bounds(&self) -> Bounds {
+        self.bounds_now()
+    }
+
+    fn generation(&self) -> LogGeneration {
+        self.life()
+    }
+
+    fn recovery(&self) -> &Recovery {
+        self.found()
+    }
+
+    fn listing(
+        &self,
+        incarnation: Incarnation,
+        epoch: Epoch,
+        check: &[Staged],
+    ) -> Result<Listing, LogError> {
+        self.list(incarnation, epoch, check)
+    }
+
+    fn digest(&self) -> Digest {
+        self.digest_now()
+    }
+
+    fn read_at(&self, base: Offset, position: u64, buf: &mut [u8]) -> Result<usize, LogError> {
+        self.read_raw(base, position, buf)
+    }
+
+    fn read(&self, from: Offset, bytes_max: usize) -> Result<Vec<(Offset, Record)>, LogError> {
+        self.read_records(from, bytes_max, Upto::Hwm)
+    }
+
+    fn read_durable(
+        &self,
+        from: Offset,
+        bytes_max: usize,
+    ) -> Result<Vec<(Offset, Record)>, LogError> {
+        self.read_records(from, bytes_max, Upto::End)
+    }
+
+    fn position(&self) -> Position {
+        self.position_now()
+    }
+
+    fn set_position(&self, position: Position) -> Result<(), LogError> {
+        self.replace_position(position)
+    }
+
+    fn ack(&self, offset: Offset) -> Result<Position, LogError> {
+        self.acknowledge(offset)
+    }
+
+    fn flush_position(&self) -> Result<(), LogError> {
+        self.flush_positions()
+    }
+
+    fn retain(&self, keep: &Retention, now_ms: i64) -> Result<Retained, LogError> {
+        self.drop_old(keep, now_ms)
+    }
+
+    fn close(&self) -> Result<(), LogError> {
+        self.close_writer()
+    }
+}

@@ -1,0 +1,92 @@
+//! Judging a copy, without touching it.
+
+use narad_core::ids::{ByteCount, Offset};
+use narad_core::partition::{Boundary, Staged, Verified};
+
+use super::staging::Staging;
+use super::{Refusal, StoreError};
+use crate::disk::Disk;
+use crate::log::check::{Checker, Damage};
+use crate::log::{digest_of, scan};
+
+impl Staging {
+    /// Judges the copy against a boundary. All frames were checked while they streamed; only what an
+    /// earlier process staged is read again.
+    pub(super) fn verify(
+        &mut self,
+        disk: &dyn Disk,
+        boundary: &Boundary,
+    ) -> Result<Verified, StoreError> {
+        self.check_idle()?;
+        self.vouch(disk)?;
+        let partition = self.partition;
+        let refuse = |why| Err(StoreError::Refused { partition, why });
+        let checkers: Vec<&Checker> =
+            self.extents.values().filter_map(|extent| extent.checker.as_ref()).collect();
+        let shape = match shape(&checkers, boundary) {
+            Ok(shape) => shape,
+            Err(why) => return refuse(why),
+        };
+        if shape.end < boundary.hwm {
+            return refuse(Refusal::BelowHwm { end: shape.end, hwm: boundary.hwm });
+        }
+        let mut extents = self.staged();
+        if let (Some(torn), Some(last)) = (shape.torn, extents.last_mut()) {
+            let checker = scan(disk, &self.dir, torn.segment, torn.position)?;
+            *last = staged_by(&checker);
+        }
+        let digest = digest_of(extents);
+        if boundary.digest.is_some_and(|expected| expected != digest) {
+            return refuse(Refusal::Digest);
+        }
+        Ok(Verified { start: boundary.start, end: shape.end, digest })
+    }
+}
+
+/// What the frames of a copy add up to.
+struct Shape {
+    end: Offset,
+    /// The torn last append of a copy whose source is dead; it does not count.
+    torn: Option<Damage>,
+}
+
+fn shape(checkers: &[&Checker], boundary: &Boundary) -> Result<Shape, Refusal> {
+    let start = boundary.start;
+    let Some((last, sealed)) = checkers.split_last() else {
+        return if boundary.end == start || boundary.digest.is_none() {
+            Ok(Shape { end: start, torn: None })
+        } else {
+            Err(Refusal::Gap { end: start, next: boundary.end })
+        };
+    };
+    let first = checkers.first().map_or(start, |checker| checker.segment());
+    if first != start {
+        return Err(Refusal::Start { found: first, start });
+    }
+    for (at, checker) in sealed.iter().enumerate() {
+        let next = checkers[at + 1].segment();
+        // Damage that hides a sealed extent's end is the source's own if the digests are equal;
+        // nothing can tell once the source is dead.
+        let hidden = boundary.digest.is_some() && checker.torn().is_some() && checker.end() <= next;
+        if checker.end() != next && !hidden {
+            return Err(Refusal::Gap { end: checker.end(), next });
+        }
+    }
+    match (last.torn(), boundary.digest) {
+        (Some(torn), Some(_)) => Err(Refusal::Torn { base: torn.segment, position: torn.position }),
+        (Some(torn), None) => Ok(Shape { end: torn.offset, torn: Some(torn) }),
+        (None, Some(_)) if last.end() != boundary.end => {
+            Err(Refusal::End { found: last.end(), end: boundary.end })
+        }
+        (None, Some(_) | None) => Ok(Shape { end: last.end(), torn: None }),
+    }
+}
+
+/// Describes bytes by the check that they went through.
+pub(super) fn staged_by(checker: &Checker) -> Staged {
+    Staged {
+        base: checker.segment(),
+        bytes: ByteCount(checker.fed()),
+        checksum: checker.checksum(),
+    }
+}

@@ -1,0 +1,124 @@
+//! Writing one extent of a copy, by explicit position.
+
+use std::sync::{Arc, Mutex};
+
+use narad_core::ids::{ByteCount, Offset};
+use narad_core::partition::{Checksum, Staged};
+
+use super::staging::{StagedExtent, Staging};
+use super::{StageWriter, StoreError};
+use crate::disk::{Disk, DiskFile, Open};
+use crate::log::check::Checker;
+use crate::log::side::segment_path;
+use crate::log::{lock, scan};
+
+/// Piece in which repeated bytes are compared, in bytes.
+const COMPARE_BYTES: usize = 256 << 10;
+
+/// Begins to write an extent.
+pub(super) fn begin(
+    disk: &dyn Disk,
+    staging: &Arc<Mutex<Staging>>,
+    base: Offset,
+    position: u64,
+) -> Result<Box<dyn StageWriter>, StoreError> {
+    let mut state = lock(staging);
+    state.check_readable()?;
+    let known = state.extents.get(&base);
+    let staged = known.map_or(0, |extent| extent.bytes);
+    if known.is_some_and(|extent| extent.busy) {
+        return Err(StoreError::Busy { partition: state.partition });
+    }
+    if position > staged {
+        return Err(StoreError::WrongPosition { base, staged, given: position });
+    }
+    disk.create_dir_all(&state.dir)?;
+    let file = disk.open(&segment_path(&state.dir, base), Open::Create)?;
+    if file.length()? > staged {
+        // Bytes of a write whose end nobody saw.
+        file.set_len(staged)?;
+    }
+    let checker = match known.and_then(|extent| extent.checker.clone()) {
+        Some(checker) => checker,
+        None if staged == 0 => Checker::new(base),
+        None => scan(disk, &state.dir, base, staged)?,
+    };
+    let vouched = known.map_or(Checksum(0), |extent| extent.checksum);
+    if checker.fed() != staged || checker.checksum() != vouched {
+        return Err(StoreError::Corrupt { base });
+    }
+    let extent = StagedExtent {
+        bytes: staged,
+        checksum: vouched,
+        checker: None,
+        unsynced: Some(Arc::clone(&file)),
+        busy: true,
+    };
+    state.extents.insert(base, extent);
+    Ok(Box::new(Writer { staging: Arc::clone(staging), base, position, file, checker }))
+}
+
+#[derive(Debug)]
+struct Writer {
+    staging: Arc<Mutex<Staging>>,
+    base: Offset,
+    /// Where the next bytes belong; below the staged length while bytes are repeated.
+    position: u64,
+    file: Arc<dyn DiskFile>,
+    checker: Checker,
+}
+
+impl Writer {
+    /// Compares the part of `bytes` that is staged already, and returns the rest.
+    fn skip_repeated<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], StoreError> {
+        let left = self.checker.fed() - self.position;
+        let length = usize::try_from(left).map_or(bytes.len(), |left| left.min(bytes.len()));
+        let (repeated, rest) = bytes.split_at(length);
+        let mut buf = vec![0; repeated.len().min(COMPARE_BYTES)];
+        for piece in repeated.chunks(COMPARE_BYTES) {
+            let read = self.file.read_at(self.position, &mut buf[..piece.len()])?;
+            if buf[..read] != *piece {
+                return Err(StoreError::Differs { base: self.base, position: self.position });
+            }
+            self.position += read as u64;
+        }
+        Ok(rest)
+    }
+}
+
+impl StageWriter for Writer {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
+        let rest = self.skip_repeated(bytes)?;
+        if !rest.is_empty() {
+            self.file.write_at(self.position, rest)?;
+            self.checker.feed(rest);
+            self.position += rest.len() as u64;
+        }
+        Ok(())
+    }
+
+    fn staged(&self) -> Staged {
+        let bytes = ByteCount(self.checker.fed());
+        Staged { base: self.base, bytes, checksum: self.checker.checksum() }
+    }
+
+    fn finish(self: Box<Self>) -> Staged {
+        self.staged()
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        let mut staging = lock(&self.staging);
+        let ours = staging.extents.get_mut(&self.base).filter(|extent| {
+            extent.unsynced.as_ref().is_some_and(|file| Arc::ptr_eq(file, &self.file))
+        });
+        // Otherwise a failed sync has discarded the extent meanwhile.
+        if let Some(extent) = ours {
+            extent.bytes = self.checker.fed();
+            extent.checksum = self.checker.checksum();
+            extent.checker = Some(self.checker.clone());
+            extent.busy = false;
+        }
+    }
+}
