@@ -12,3 +12,4 @@ pub mod raft;
 pub mod replica;
 #[cfg(feature = "log")]
 pub mod store;
+pub mod wire;
