@@ -227,13 +227,7 @@ impl Controller {
     }
 
     /// Advances by one event. `state` is what this node has applied.
-    pub fn handle(
-        &mut self,
-        now: Instant,
-        state: &State,
-        event: Event,
-        out: &mut Effects<Effect>,
-    ) {
+    pub fn handle(&mut self, now: Instant, state: &State, event: Event, out: &mut Effects<Effect>) {
         match event {
             Event::Leading(true) => self.lead(now),
             Event::Leading(false) => self.stage = Stage::Following,
@@ -344,10 +338,9 @@ impl Controller {
                 matches!(applied, Applied::Done)
             }
             (_, Outcome::Configure(handed)) => *handed,
-            (
-                _,
-                Outcome::Propose(Proposed::Unknown) | Outcome::Transfer | Outcome::Survey(_),
-            ) => false,
+            (_, Outcome::Propose(Proposed::Unknown) | Outcome::Transfer | Outcome::Survey(_)) => {
+                false
+            }
         }
     }
 

@@ -188,12 +188,27 @@ pub struct Host {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum State {
     Absent,
-    Opening { op: OpId, want: Want },
-    Exposing { op: OpId, want: Want, opened: Opened },
-    Open { want: Want },
+    Opening {
+        op: OpId,
+        want: Want,
+    },
+    Exposing {
+        op: OpId,
+        want: Want,
+        opened: Opened,
+    },
+    Open {
+        want: Want,
+    },
     /// `fault`: why the log is not to be opened again at once.
-    Closing { op: OpId, fault: Option<Fault> },
-    Resting { until: Instant, fault: Fault },
+    Closing {
+        op: OpId,
+        fault: Option<Fault>,
+    },
+    Resting {
+        until: Instant,
+        fault: Fault,
+    },
     /// A transition panicked.
     Poisoned,
 }
@@ -304,9 +319,7 @@ impl Host {
                     Err(fault) => self.rest(now, fault, out),
                 }
             }
-            (State::Exposing { op: mine, want, opened }, Outcome::Expose(result))
-                if mine == op =>
-            {
+            (State::Exposing { op: mine, want, opened }, Outcome::Expose(result)) if mine == op => {
                 match result {
                     Ok(()) => self.ready(want, opened, out),
                     // The file may be poisoned: only a new opening says what is durable.

@@ -63,7 +63,9 @@ use crate::time::Instant;
 
 pub use asks::{Ask, AskError, Said};
 pub use observe::Note;
-pub use operation::{CallFault, Gating, GatingOutcome, Operation, Outcome, Staging, StagingOutcome};
+pub use operation::{
+    CallFault, Gating, GatingOutcome, Operation, Outcome, Staging, StagingOutcome,
+};
 
 use agenda::{Agenda, Key};
 use partitions::Deaths;
@@ -166,7 +168,6 @@ pub enum Stop {
     Halted(#[from] Halt),
 }
 
-
 /// Every machine of one node; see the [module](self).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
@@ -214,11 +215,8 @@ impl Node {
         held: BTreeSet<PartitionId>,
         out: &mut Effects<Effect>,
     ) -> Self {
-        let who = lease::Identity {
-            node: me.node,
-            store_uuid: me.store_uuid,
-            addrs: me.addrs.clone(),
-        };
+        let who =
+            lease::Identity { node: me.node, store_uuid: me.store_uuid, addrs: me.addrs.clone() };
         let mut first = Effects::default();
         let term = state.policy().lease;
         let mut node = Self {

@@ -345,9 +345,8 @@ impl<S: RaftStore> Replica<S> {
 /// If the bytes are no state, or one that contradicts itself.
 pub fn load(restored: &Restored) -> Result<State, ReplicaError> {
     let failed = |reason: String| ReplicaError::Snapshot { index: restored.index, reason };
-    let parts = Wire::from_bytes(&restored.data).map_err(|error: DecodeError| {
-        failed(error.to_string())
-    })?;
+    let parts =
+        Wire::from_bytes(&restored.data).map_err(|error: DecodeError| failed(error.to_string()))?;
     State::from_parts(parts).map_err(|error| failed(error.to_string()))
 }
 

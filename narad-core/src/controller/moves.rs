@@ -62,9 +62,8 @@ pub(super) fn plan(state: &State, decisions: &mut Decisions) {
 /// no applied state does.
 #[must_use]
 pub fn placement(state: &State) -> Option<Placement> {
-    let dead = |node: NodeId| {
-        state.member(node).is_none_or(|member| member.status != Status::Alive)
-    };
+    let dead =
+        |node: NodeId| state.member(node).is_none_or(|member| member.status != Status::Alive);
     let nodes = state.members().filter(|member| !member.retired).map(|member| plan::Node {
         id: member.id,
         role: match member.status {
@@ -104,9 +103,8 @@ impl Controller {
         state: &State,
         decisions: &mut Decisions,
     ) {
-        let dead = |node: NodeId| {
-            state.member(node).is_none_or(|member| member.status != Status::Alive)
-        };
+        let dead =
+            |node: NodeId| state.member(node).is_none_or(|member| member.status != Status::Alive);
         self.dead_since.retain(|node, _| dead(*node));
         for partition in state.targeted() {
             let Some(row) = state.assignment(partition) else { continue };

@@ -70,16 +70,14 @@ pub fn decommission(state: &State, node: NodeId) -> Vec<Blocker> {
     let mut found = Vec::new();
     found.extend(voters_left(state, node));
     let owned = count(state.owned_count(node));
-    let receivers =
-        state.members().filter(|other| other.id != node && other.is_receiver()).count();
+    let receivers = state.members().filter(|other| other.id != node && other.is_receiver()).count();
     if member.status != Status::Alive && owned > 0 {
         found.push(Blocker::OwnerDead { owned });
     } else if owned > 0 && receivers == 0 {
         found.push(Blocker::NoReceivers { owned });
     }
-    let pinned = |partition: &PartitionId| {
-        state.assignment(*partition).is_some_and(|row| row.pinned)
-    };
+    let pinned =
+        |partition: &PartitionId| state.assignment(*partition).is_some_and(|row| row.pinned);
     let pinned = count(state.owned_by(node).filter(pinned).count());
     if pinned > 0 {
         found.push(Blocker::Pinned { pinned });

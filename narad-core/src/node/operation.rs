@@ -7,9 +7,7 @@ use crate::controller::Change;
 use crate::freeze::gate::Standing;
 use crate::freeze::handoff::FreezeFault;
 use crate::host;
-use crate::ids::{
-    Attempt, Epoch, Incarnation, LogIndex, NodeId, Offset, PartitionId, Token,
-};
+use crate::ids::{Attempt, Epoch, Incarnation, LogIndex, NodeId, Offset, PartitionId, Token};
 use crate::metastore::Entry;
 use crate::mover::{Copied, Fault, What};
 use crate::partition::{

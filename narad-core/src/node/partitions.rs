@@ -49,9 +49,8 @@ impl Node {
     }
 
     fn reconcile_host(&mut self, partition: PartitionId, row: Option<&Assignment>) {
-        let want = row
-            .and_then(|row| Want::of(row, self.me.node))
-            .filter(|_| self.is_registered_now());
+        let want =
+            row.and_then(|row| Want::of(row, self.me.node)).filter(|_| self.is_registered_now());
         let known = self.hosts.contains_key(&partition);
         if !known && want.is_some() {
             let host = Host::new(self.incarnation, self.config.retry_max);
@@ -304,7 +303,8 @@ impl Node {
         let health = match member.status {
             Status::Alive => SourceHealth::Alive { incarnation: member.incarnation },
             Status::Dead(generation) => {
-                let (_, since) = self.deaths.since.get(&owner).copied().unwrap_or((generation, self.now));
+                let (_, since) =
+                    self.deaths.since.get(&owner).copied().unwrap_or((generation, self.now));
                 let promote_after = self
                     .state
                     .promote_after(owner)
@@ -333,10 +333,8 @@ impl Node {
         let from_it = |partition: &&PartitionId| {
             self.state.assignment(**partition).is_some_and(|row| row.owner == node)
         };
-        let moving: Vec<PartitionId> =
-            self.movers.keys().filter(from_it).copied().collect();
-        let kept: Vec<PartitionId> =
-            self.sweeps.held.iter().filter(from_it).copied().collect();
+        let moving: Vec<PartitionId> = self.movers.keys().filter(from_it).copied().collect();
+        let kept: Vec<PartitionId> = self.sweeps.held.iter().filter(from_it).copied().collect();
         for partition in moving {
             self.tell_of_source(partition);
         }

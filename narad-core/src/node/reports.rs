@@ -69,7 +69,8 @@ impl Node {
             self.report_again();
             return;
         }
-        let hwms = news.iter().map(|(partition, (epoch, hwm))| (*partition, *epoch, *hwm)).collect();
+        let hwms =
+            news.iter().map(|(partition, (epoch, hwm))| (*partition, *epoch, *hwm)).collect();
         self.reports.told = news;
         let (node, incarnation) = (self.me.node, self.lease.incarnation());
         self.propose(Command::Report { node, incarnation, hwms }, Ticket::Report);

@@ -11,12 +11,7 @@ use crate::peer::{Answer, Refusal, Request, RequestId};
 use crate::proposals::Proposed;
 
 impl Node {
-    pub(super) fn requested(
-        &mut self,
-        id: RequestId,
-        from: Option<NodeId>,
-        request: Request,
-    ) {
+    pub(super) fn requested(&mut self, id: RequestId, from: Option<NodeId>, request: Request) {
         match (request, from) {
             (Request::Join { name, store_uuid, addrs }, _) => {
                 let command = Command::Join { name, store_uuid, addrs };

@@ -141,7 +141,8 @@ impl Node {
     fn controller_done(&mut self, op: OpId, outcome: Outcome) {
         let outcome = match outcome {
             Outcome::Survey(found) => controller::Outcome::Survey(
-                found.map(|(barrier, matched)| controller::Survey::behind_barrier(barrier, matched)),
+                found
+                    .map(|(barrier, matched)| controller::Survey::behind_barrier(barrier, matched)),
             ),
             Outcome::Configure(handed) => controller::Outcome::Configure(handed),
             _ => controller::Outcome::Transfer,
@@ -154,9 +155,9 @@ impl Node {
             Outcome::NextIncarnation(next) => {
                 lease::Outcome::NextIncarnation(next.ok_or(lease::DiskFault))
             }
-            Outcome::Barrier(confirmed) => lease::Outcome::Heartbeat(
-                confirmed.ok_or(lease::HeartbeatFault::Unreachable),
-            ),
+            Outcome::Barrier(confirmed) => {
+                lease::Outcome::Heartbeat(confirmed.ok_or(lease::HeartbeatFault::Unreachable))
+            }
             Outcome::Call(Ok(Answer::Heartbeat { index })) => lease::Outcome::Heartbeat(Ok(index)),
             Outcome::Call(Ok(Answer::Refused(refusal))) => {
                 lease::Outcome::Heartbeat(Err(lease::HeartbeatFault::Refused(refusal)))
@@ -227,13 +228,7 @@ impl Node {
         }
     }
 
-    fn mover_done(
-        &mut self,
-        partition: PartitionId,
-        op: OpId,
-        awaited: Awaited,
-        outcome: Outcome,
-    ) {
+    fn mover_done(&mut self, partition: PartitionId, op: OpId, awaited: Awaited, outcome: Outcome) {
         let outcome = match awaited {
             Awaited::Row => mover::Outcome::ReadRow(match outcome {
                 Outcome::Barrier(Some(_)) => Ok(self.state.assignment(partition).cloned()),

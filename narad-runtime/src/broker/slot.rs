@@ -3,15 +3,17 @@
 //! Everything here blocks: on the disk, or on an append that must end first. The node loop and
 //! the produce path call it from threads that may wait.
 
+use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::task::Waker;
 
-use narad_core::effects::Effects;
+use narad_core::effects::{Effects, OpId};
 use narad_core::freeze::gate::{
-    Acknowledged, Appended as Ended, Authority, Command, Gate, NotFrozen, Refused, Signal, Standing,
+    Acknowledged, Appended as Ended, Authority, Command, Gate, Refused, Signal, Standing,
 };
-use narad_core::ids::{Attempt, ByteCount, Epoch, Incarnation, Offset, PartitionId, Token};
-use narad_core::partition::{Capture, Listing, Position, Staged};
+use narad_core::freeze::handoff::FreezeFault;
+use narad_core::ids::{Epoch, Incarnation, Offset, PartitionId, Token};
+use narad_core::partition::{Capture, Listing, Staged};
 use narad_core::time::Instant;
 
 use crate::log::{LogError, Record};
@@ -24,9 +26,6 @@ pub trait Standpoint: Send + Sync {
     /// Returns what the node as a whole may do.
     fn authority(&self) -> Authority;
 }
-
-/// Names a freeze until it has a token.
-type Ticket = u64;
 
 /// A batch that was made durable and may be acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,9 +47,6 @@ pub enum SlotError {
     /// The log failed.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// The gate did not freeze.
-    #[error(transparent)]
-    NotFrozen(#[from] NotFrozen),
     /// No log is open here.
     #[error("the partition is not open on this node: look the owner up again")]
     NotOpen,
@@ -66,35 +62,50 @@ pub struct Slot {
 }
 
 struct Inner {
-    gate: Gate<Ticket>,
+    gate: Gate<OpId>,
     log: Option<Arc<dyn PartitionLog>>,
+    /// An append runs outside the mutex.
     appending: bool,
-    tickets: Ticket,
-    /// Answers of freezes that had to wait for an append.
-    answered: Option<(Ticket, Result<Capture, SlotError>)>,
+    /// The answer of a freeze, until whoever asked has taken it.
+    answered: Option<(OpId, Result<Capture, FreezeFault>)>,
+    /// Readers that wait for more to become visible.
+    readers: Vec<Waker>,
 }
 
-impl std::fmt::Debug for Slot {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Slot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Slot").field("partition", &self.partition).finish_non_exhaustive()
     }
 }
 
 impl Slot {
-    /// Makes a slot with a closed gate and no log.
+    /// Makes a slot with a closed gate and no log. One slot serves a partition for the whole life
+    /// of a process, so that no freeze token repeats.
     pub fn new(partition: PartitionId, standpoint: Arc<dyn Standpoint>) -> Self {
-        let gate = Gate::new(partition);
-        let inner = Inner { gate, log: None, appending: false, tickets: 0, answered: None };
+        let inner = Inner {
+            gate: Gate::new(partition),
+            log: None,
+            appending: false,
+            answered: None,
+            readers: Vec::new(),
+        };
         Self { partition, standpoint, inner: Mutex::new(inner), ended: Condvar::new() }
+    }
+
+    /// Returns the partition.
+    pub fn partition(&self) -> PartitionId {
+        self.partition
     }
 
     /// Appends records, makes them durable, and says whether they may be acknowledged.
     ///
+    /// One caller at a time; the [batcher](super::batch) sees to that.
+    ///
     /// # Errors
     ///
     /// If the gate refuses, before or after the append, or if the log fails. A record that was
-    /// refused after the append stays hidden; its sender tries again (S11). After
-    /// [`LogError::Poisoned`] the log must be opened anew.
+    /// refused after the append stays hidden; its sender tries again (S11). After an error of the
+    /// disk the log must be opened anew.
     pub fn commit(
         &self,
         records: &[Record],
@@ -125,67 +136,82 @@ impl Slot {
             Err(refused) => Err(SlotError::from(refused)),
         };
         inner.take_signals(&mut signals);
+        let readers = std::mem::take(&mut inner.readers);
         drop(inner);
         self.ended.notify_all();
+        readers.into_iter().for_each(Waker::wake);
 
         let appended = appended?;
         exposed?;
         Ok(Committed { first: appended.first, end: appended.end, epoch })
     }
 
-    /// Takes an opened log; the gate stays closed.
+    /// Takes an opened log. How the gate stands is another matter.
     pub fn attach(&self, log: Arc<dyn PartitionLog>) {
         self.lock().log = Some(log);
+    }
+
+    /// Waits for the append under way and lets go of the log; the gate stands as it did.
+    pub fn detach(&self) -> Option<Arc<dyn PartitionLog>> {
+        let mut inner = self.lock();
+        while inner.appending {
+            inner = self.ended.wait(inner).unwrap_or_else(PoisonError::into_inner);
+        }
+        let log = inner.log.take();
+        let readers = std::mem::take(&mut inner.readers);
+        drop(inner);
+        readers.into_iter().for_each(Waker::wake);
+        log
+    }
+
+    /// Returns the open log, for whoever owns the partition's life: opening, exposing, copying.
+    ///
+    /// # Errors
+    ///
+    /// If no log is open.
+    pub fn log(&self) -> Result<Arc<dyn PartitionLog>, SlotError> {
+        self.lock().open_log()
     }
 
     /// Changes how the gate stands.
     pub fn stand(&self, standing: Standing) {
         let mut inner = self.lock();
         self.command(&mut inner, Command::Stand(standing));
+        let readers = std::mem::take(&mut inner.readers);
         drop(inner);
         self.ended.notify_all();
+        readers.into_iter().for_each(Waker::wake);
     }
 
-    /// Closes the gate, waits for the append under way, and lets go of the log.
-    pub fn detach(&self) -> Option<Arc<dyn PartitionLog>> {
-        self.stand(Standing::Closed);
-        let mut inner = self.lock();
-        while inner.appending {
-            inner = self.ended.wait(inner).unwrap_or_else(PoisonError::into_inner);
-        }
-        inner.log.take()
-    }
-
-    /// Freezes accept and commit and captures the boundary; waits for an append under way, but not
-    /// longer than `admission_max` (field fault 4).
+    /// Freezes accept and commit and captures the boundary; waits for an append under way, until
+    /// that ends or somebody [gives up](Self::give_up).
     ///
     /// # Errors
     ///
-    /// If the gate does not freeze, or the log cannot be listed (then the freeze has ended again).
+    /// If the gate does not freeze, or the log cannot be listed; then the freeze still holds.
     pub fn freeze(
         &self,
+        ticket: OpId,
         epoch: Epoch,
         life: Incarnation,
-        admission_max: Duration,
-    ) -> Result<Capture, SlotError> {
+    ) -> Result<Capture, FreezeFault> {
         let mut inner = self.lock();
-        inner.tickets += 1;
-        let ticket = inner.tickets;
         self.command(&mut inner, Command::Freeze { ticket, epoch, life });
-        let until = self.standpoint.now().after(admission_max);
         loop {
-            if let Some((answered, result)) = inner.answered.take() {
-                assert_eq!(answered, ticket, "one freeze is asked for at a time");
-                return result;
+            match inner.answered.take() {
+                Some((answered, result)) if answered == ticket => return result,
+                other => inner.answered = other,
             }
-            let left = until.since(self.standpoint.now());
-            if left.is_zero() {
-                self.command(&mut inner, Command::GiveUp { ticket });
-                continue;
-            }
-            let waited = self.ended.wait_timeout(inner, left);
-            inner = waited.unwrap_or_else(PoisonError::into_inner).0;
+            inner = self.ended.wait(inner).unwrap_or_else(PoisonError::into_inner);
         }
+    }
+
+    /// Gives up a freeze that still waits for an append (field fault 4).
+    pub fn give_up(&self, ticket: OpId) {
+        let mut inner = self.lock();
+        self.command(&mut inner, Command::GiveUp { ticket });
+        drop(inner);
+        self.ended.notify_all();
     }
 
     /// Ends the freeze of a token.
@@ -199,17 +225,12 @@ impl Slot {
     /// # Errors
     ///
     /// If no log is open, or it cannot be read.
-    pub fn list(
-        &self,
-        life: Incarnation,
-        epoch: Epoch,
-        check: &[Staged],
-    ) -> Result<Listing, SlotError> {
-        let log = self.lock().open_log()?;
+    pub fn list(&self, life: Incarnation, check: &[Staged]) -> Result<Listing, SlotError> {
+        let (log, epoch) = self.readable()?;
         Ok(log.listing(life, epoch, check)?)
     }
 
-    /// Returns the open log, for reads that need no gate.
+    /// Returns the open log and its reign, for plain reads.
     ///
     /// # Errors
     ///
@@ -221,6 +242,15 @@ impl Slot {
             Standing::Closed => return Err(SlotError::NotOpen),
         };
         Ok((inner.open_log()?, epoch))
+    }
+
+    /// Has a reader woken at the next change: more is visible, or the partition is no longer
+    /// served here.
+    pub fn wake_on_change(&self, waker: &Waker) {
+        let mut inner = self.lock();
+        if !inner.readers.iter().any(|known| known.will_wake(waker)) {
+            inner.readers.push(waker.clone());
+        }
     }
 
     /// Takes a consumer's acknowledgement.
@@ -248,7 +278,7 @@ impl Slot {
         Ok(change(&*log)?)
     }
 
-    fn command(&self, inner: &mut Inner, command: Command<Ticket>) {
+    fn command(&self, inner: &mut Inner, command: Command<OpId>) {
         let (now, authority) = (self.standpoint.now(), self.standpoint.authority());
         let mut signals = Effects::default();
         inner.gate.command(now, authority, command, &mut signals);
@@ -256,7 +286,7 @@ impl Slot {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // A panic under this mutex has left the gate as it was before the call or after it.
+        // Nothing under this mutex is left half done by a panic.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -266,31 +296,27 @@ impl Inner {
         self.log.clone().ok_or(SlotError::NotOpen)
     }
 
-    /// Captures for each freeze that has taken hold, with the mutex still held.
-    fn take_signals(&mut self, signals: &mut Effects<Signal<Ticket>>) {
+    /// Captures for the freeze that has taken hold, with the mutex still held.
+    fn take_signals(&mut self, signals: &mut Effects<Signal<OpId>>) {
         for signal in signals.drain().collect::<Vec<_>>() {
-            let (ticket, result) = match signal {
+            self.answered = Some(match signal {
                 Signal::Frozen { ticket, token } => (ticket, self.capture(token)),
                 Signal::NotFrozen { ticket, why } => (ticket, Err(why.into())),
-            };
-            self.answered = Some((ticket, result));
+            });
         }
     }
 
     /// Captures the consumers' position before the high watermark: too low a position costs
     /// duplicates, too high a one loses records (R50, case O65).
-    fn capture(&mut self, token: Token) -> Result<Capture, SlotError> {
-        let log = self.open_log()?;
-        let captured = (|| {
+    fn capture(&self, token: Token) -> Result<Capture, FreezeFault> {
+        let captured = self.open_log().and_then(|log| {
             let position = log.position();
             let listing = log.listing(token.no.incarnation, token.epoch, &[])?;
-            let digest = log.digest()?;
-            Ok::<_, LogError>(Capture { token, listing, position, digest })
-        })();
-        // A freeze that captured nothing was never told to anybody, so it may end here.
-        if captured.is_err() {
-            self.gate.end_untold_freeze(token);
-        }
-        Ok(captured?)
+            Ok(Capture { token, listing, position, digest: log.digest() })
+        });
+        captured.map_err(|error| {
+            tracing::error!(?token, %error, "the log cannot be listed under a freeze");
+            FreezeFault::Unreadable { token }
+        })
     }
 }

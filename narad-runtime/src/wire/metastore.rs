@@ -1,7 +1,12 @@
 //! Rows of the replicated state, to and from their messages.
 
-use narad_core::ids::{Epoch, Generation, Incarnation, MoveId, NodeId, Offset, StoreUuid, TopicId};
-use narad_core::metastore::{Assignment, Configuration, Member, Reason, Reign, Status, Topic};
+use narad_core::ids::{
+    Epoch, Generation, Incarnation, LogIndex, MoveId, NodeId, Offset, PartitionId, StoreUuid,
+    TopicId,
+};
+use narad_core::metastore::{
+    Assignment, Configuration, Member, Parts, Reason, Reign, Residue, Status, Timing, Topic,
+};
 
 use super::message::metastore as message;
 use super::{Coded, DecodeError, each, messages, name, nested, nodes, number, optional, required};
@@ -25,6 +30,7 @@ impl Coded for Member {
             draining: self.draining,
             drained_out: self.drained_out,
             retired: self.retired,
+            timing: Some(self.timing.to_message()),
         }
     }
 
@@ -43,6 +49,28 @@ impl Coded for Member {
             draining: message.draining,
             drained_out: message.drained_out,
             retired: message.retired,
+            timing: nested(message.timing)?,
+        })
+    }
+}
+
+impl Coded for Timing {
+    type Message = message::Timing;
+    const WHAT: &'static str = "a member's timing";
+
+    fn to_message(&self) -> Self::Message {
+        message::Timing {
+            reach: Some(self.reach.to_message()),
+            silence: Some(self.silence.to_message()),
+            promote_after: Some(self.promote_after.to_message()),
+        }
+    }
+
+    fn from_message(message: Self::Message) -> Result<Self, DecodeError> {
+        Ok(Self {
+            reach: nested(message.reach)?,
+            silence: nested(message.silence)?,
+            promote_after: nested(message.promote_after)?,
         })
     }
 }
@@ -78,6 +106,7 @@ impl Coded for Topic {
             name: self.name.as_str().to_owned(),
             partitions: self.partitions,
             parent: self.parent.map(|topic| topic.0),
+            created_by: Some(self.created_by.to_message()),
         }
     }
 
@@ -87,6 +116,7 @@ impl Coded for Topic {
             name: name(message.name, "a topic's name")?,
             partitions: message.partitions,
             parent: message.parent.map(TopicId),
+            created_by: nested(message.created_by)?,
         })
     }
 }
@@ -140,6 +170,12 @@ impl Coded for Reign {
             start: self.start.0,
             owner: self.owner.0,
             data: Some(self.data.to_message()),
+            residue: match self.residue {
+                Residue::None => message::Residue::None,
+                Residue::Pending => message::Residue::Pending,
+                Residue::Reclaimed => message::Residue::Reclaimed,
+            }
+            .into(),
         }
     }
 
@@ -149,6 +185,52 @@ impl Coded for Reign {
             start: Offset(message.start),
             owner: NodeId(message.owner),
             data: nested(message.data)?,
+            residue: match message::Residue::try_from(message.residue) {
+                Ok(message::Residue::None) => Residue::None,
+                Ok(message::Residue::Pending) => Residue::Pending,
+                Ok(message::Residue::Reclaimed) => Residue::Reclaimed,
+                Ok(message::Residue::Unspecified) | Err(_) => {
+                    return Err(DecodeError::Unknown { what: "a residue" });
+                }
+            },
+        })
+    }
+}
+
+impl Coded for Parts {
+    type Message = message::Parts;
+    const WHAT: &'static str = "a snapshot";
+
+    fn to_message(&self) -> Self::Message {
+        let row = |(partition, assignment): &(PartitionId, Assignment)| message::Row {
+            partition: Some(partition.to_message()),
+            assignment: Some(assignment.to_message()),
+        };
+        message::Parts {
+            applied: self.applied.0,
+            version: self.version,
+            newest_node: self.newest_node.0,
+            policy: Some(self.policy.to_message()),
+            configuration: Some(self.configuration.to_message()),
+            members: messages(&self.members),
+            topics: messages(&self.topics),
+            rows: self.assignments.iter().map(row).collect(),
+            remembered: messages(&self.remembered),
+        }
+    }
+
+    fn from_message(message: Self::Message) -> Result<Self, DecodeError> {
+        let row = |row: message::Row| Ok((nested(row.partition)?, nested(row.assignment)?));
+        Ok(Self {
+            applied: LogIndex(message.applied),
+            version: message.version,
+            newest_node: NodeId(message.newest_node),
+            policy: nested(message.policy)?,
+            configuration: nested(message.configuration)?,
+            members: each(message.members)?,
+            topics: each(message.topics)?,
+            assignments: message.rows.into_iter().map(row).collect::<Result<_, _>>()?,
+            remembered: each(message.remembered)?,
         })
     }
 }

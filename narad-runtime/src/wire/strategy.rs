@@ -9,8 +9,8 @@ use narad_core::ids::{
     LogIndex, MoveId, Name, NodeId, Offset, PartitionId, ProposalId, StoreUuid, Token, TopicId,
 };
 use narad_core::metastore::{
-    Addresses, Assignment, Command, Configuration, Entry, Expect, Fence, Member, Reign, Status,
-    Topic,
+    Addresses, Assignment, Command, Configuration, Entry, Expect, Fence, Member, Parts, Reign,
+    Residue, Status, Timing, Topic,
 };
 use narad_core::partition::{Capture, Checksum, Extent, Listing, Position, Staged};
 use narad_core::peer::{Answer, Refusal, Request};
@@ -121,8 +121,13 @@ pub(crate) fn member() -> impl Strategy<Value = Member> {
         int().prop_map(|generation| Status::Dead(Generation(generation)))
     ];
     let flags = any::<(bool, bool, bool)>();
-    (node(), name(), addrs(), uuid(), incarnation(), status, int(), flags).prop_map(
-        |(id, name, addrs, store_uuid, incarnation, status, deaths, flags)| Member {
+    let timing = (span(), span(), span()).prop_map(|(reach, silence, promote_after)| Timing {
+        reach,
+        silence,
+        promote_after,
+    });
+    (node(), name(), addrs(), uuid(), incarnation(), status, int(), flags, timing).prop_map(
+        |(id, name, addrs, store_uuid, incarnation, status, deaths, flags, timing)| Member {
             id,
             name,
             addrs,
@@ -133,6 +138,7 @@ pub(crate) fn member() -> impl Strategy<Value = Member> {
             draining: flags.0,
             drained_out: flags.1,
             retired: flags.2,
+            timing,
         },
     )
 }
@@ -149,18 +155,47 @@ pub(crate) fn configuration() -> impl Strategy<Value = Configuration> {
 }
 
 pub(crate) fn topic() -> impl Strategy<Value = Topic> {
-    (int(), name(), any::<u32>(), option::of(int())).prop_map(|(id, name, partitions, parent)| {
-        Topic { id: TopicId(id), name, partitions, parent: parent.map(TopicId) }
-    })
+    (int(), name(), any::<u32>(), option::of(int()), proposal()).prop_map(
+        |(id, name, partitions, parent, created_by)| Topic {
+            id: TopicId(id),
+            name,
+            partitions,
+            parent: parent.map(TopicId),
+            created_by,
+        },
+    )
 }
 
 pub(crate) fn reign() -> impl Strategy<Value = Reign> {
-    (int(), offset(), node(), attempt()).prop_map(|(epoch, start, owner, data)| Reign {
-        epoch: Epoch(epoch),
-        start,
-        owner,
-        data,
-    })
+    let residue =
+        prop_oneof![Just(Residue::None), Just(Residue::Pending), Just(Residue::Reclaimed)];
+    (int(), offset(), node(), attempt(), residue).prop_map(
+        |(epoch, start, owner, data, residue)| Reign {
+            epoch: Epoch(epoch),
+            start,
+            owner,
+            data,
+            residue,
+        },
+    )
+}
+
+pub(crate) fn parts() -> impl Strategy<Value = Parts> {
+    let rows = vec((partition(), assignment()), 0..4);
+    let tables = (vec(member(), 0..4), vec(topic(), 0..4), rows, vec(proposal(), 0..3));
+    (int(), any::<u32>(), node(), policy(), configuration(), tables).prop_map(
+        |(applied, version, newest_node, policy, configuration, tables)| Parts {
+            applied: LogIndex(applied),
+            version,
+            newest_node,
+            policy,
+            configuration,
+            members: tables.0,
+            topics: tables.1,
+            assignments: tables.2,
+            remembered: tables.3,
+        },
+    )
 }
 
 pub(crate) fn assignment() -> impl Strategy<Value = Assignment> {
@@ -272,10 +307,16 @@ fn command() -> impl Strategy<Value = Command> {
     ]
 }
 
+fn proposal() -> impl Strategy<Value = ProposalId> {
+    (node(), incarnation(), int()).prop_map(|(node, incarnation, sequence)| ProposalId {
+        node,
+        incarnation,
+        sequence,
+    })
+}
+
 pub(crate) fn entry() -> impl Strategy<Value = Entry> {
-    let proposal = (node(), incarnation(), int())
-        .prop_map(|(node, incarnation, sequence)| ProposalId { node, incarnation, sequence });
-    (proposal, node(), command()).prop_map(|(proposal, by, command)| Entry {
+    (proposal(), node(), command()).prop_map(|(proposal, by, command)| Entry {
         proposal,
         by,
         command,

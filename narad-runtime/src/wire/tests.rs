@@ -59,6 +59,11 @@ proptest! {
     }
 
     #[test]
+    fn snapshots_come_back(parts in strategy::parts()) {
+        comes_back(&parts)?;
+    }
+
+    #[test]
     fn configurations_and_policies_come_back(
         configuration in strategy::configuration(),
         policy in strategy::policy(),
@@ -196,6 +201,7 @@ fn a_name_that_could_be_a_path_is_malformed() {
         name: "../etc".to_owned(),
         partitions: 1,
         parent: None,
+        created_by: None,
     };
     assert_eq!(
         Topic::from_bytes(&topic.encode_to_vec()),

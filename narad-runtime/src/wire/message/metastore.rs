@@ -122,6 +122,18 @@ pub(crate) struct Member {
     pub(crate) drained_out: bool,
     #[prost(bool, tag = "11")]
     pub(crate) retired: bool,
+    #[prost(message, optional, tag = "12")]
+    pub(crate) timing: Option<Timing>,
+}
+
+#[derive(Clone, Copy, PartialEq, Message)]
+pub(crate) struct Timing {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) reach: Option<Span>,
+    #[prost(message, optional, tag = "2")]
+    pub(crate) silence: Option<Span>,
+    #[prost(message, optional, tag = "3")]
+    pub(crate) promote_after: Option<Span>,
 }
 
 #[derive(Clone, Copy, PartialEq, Oneof)]
@@ -154,6 +166,8 @@ pub(crate) struct Topic {
     pub(crate) partitions: u32,
     #[prost(uint64, optional, tag = "4")]
     pub(crate) parent: Option<u64>,
+    #[prost(message, optional, tag = "5")]
+    pub(crate) created_by: Option<ProposalId>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -194,6 +208,49 @@ pub(crate) struct Reign {
     pub(crate) owner: u64,
     #[prost(message, optional, tag = "4")]
     pub(crate) data: Option<Attempt>,
+    #[prost(enumeration = "Residue", tag = "5")]
+    pub(crate) residue: i32,
+}
+
+/// What the beginning of a reign left on the disk of the owner before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Enumeration)]
+#[repr(i32)]
+pub(crate) enum Residue {
+    Unspecified = 0,
+    None = 1,
+    Pending = 2,
+    Reclaimed = 3,
+}
+
+/// The whole replicated state.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Parts {
+    #[prost(uint64, tag = "1")]
+    pub(crate) applied: u64,
+    #[prost(uint32, tag = "2")]
+    pub(crate) version: u32,
+    #[prost(uint64, tag = "3")]
+    pub(crate) newest_node: u64,
+    #[prost(message, optional, tag = "4")]
+    pub(crate) policy: Option<Policy>,
+    #[prost(message, optional, tag = "5")]
+    pub(crate) configuration: Option<Configuration>,
+    #[prost(message, repeated, tag = "6")]
+    pub(crate) members: Vec<Member>,
+    #[prost(message, repeated, tag = "7")]
+    pub(crate) topics: Vec<Topic>,
+    #[prost(message, repeated, tag = "8")]
+    pub(crate) rows: Vec<Row>,
+    #[prost(message, repeated, tag = "9")]
+    pub(crate) remembered: Vec<ProposalId>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Row {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) partition: Option<PartitionId>,
+    #[prost(message, optional, tag = "2")]
+    pub(crate) assignment: Option<Assignment>,
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]

@@ -1,0 +1,62 @@
+//! The partitions that are, or were, live on this node: where the data path and the node machine
+//! meet.
+
+pub mod batch;
+pub mod slot;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use narad_core::ids::PartitionId;
+
+pub use batch::{Batcher, ProduceError};
+pub use slot::{Committed, Slot, SlotError, Standpoint};
+
+/// One partition's slot with its producers.
+#[derive(Clone, Debug)]
+pub struct Seat {
+    /// Gate and log.
+    pub slot: Arc<Slot>,
+    /// The producers.
+    pub batcher: Arc<Batcher>,
+}
+
+/// All slots of one node. A slot is made once and stays: its gate counts freezes.
+pub struct Broker {
+    standpoint: Arc<dyn Standpoint>,
+    seats: RwLock<BTreeMap<PartitionId, Seat>>,
+}
+
+impl fmt::Debug for Broker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Broker").finish_non_exhaustive()
+    }
+}
+
+impl Broker {
+    /// Makes a broker without partitions.
+    pub fn new(standpoint: Arc<dyn Standpoint>) -> Self {
+        Self { standpoint, seats: RwLock::default() }
+    }
+
+    /// Returns the seat of a partition, making it if there is none.
+    pub fn seat(&self, partition: PartitionId) -> Seat {
+        if let Some(seat) = self.find(partition) {
+            return seat;
+        }
+        let mut seats = self.seats.write().unwrap_or_else(PoisonError::into_inner);
+        let make = || {
+            let slot = Arc::new(Slot::new(partition, Arc::clone(&self.standpoint)));
+            let batcher = Arc::new(Batcher::new(Arc::clone(&slot)));
+            Seat { slot, batcher }
+        };
+        seats.entry(partition).or_insert_with(make).clone()
+    }
+
+    /// Returns the seat of a partition, if it has ever been live here.
+    pub fn find(&self, partition: PartitionId) -> Option<Seat> {
+        let seats = self.seats.read().unwrap_or_else(PoisonError::into_inner);
+        seats.get(&partition).cloned()
+    }
+}

@@ -1,0 +1,241 @@
+//! Runs a node's operations: peers, gates and disks.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use narad_core::effects::OpId;
+use narad_core::freeze::gate::Authority;
+use narad_core::ids::{Incarnation, NodeId, PartitionId};
+use narad_core::node::{CallFault, Gating, GatingOutcome, Operation, Outcome};
+use narad_core::peer::Request;
+use narad_core::time::Instant;
+use tokio::runtime::Handle;
+
+use super::inbox::{Mailbox, NodeHandle};
+use super::storage::Storage;
+use crate::broker::{Broker, Standpoint};
+use crate::clock::BootClock;
+use crate::net::{CallError, Transport};
+use crate::raft::Outgoing;
+use crate::store::PartitionStore;
+use crate::transfer::{CancelFlag, Client};
+
+/// What the gates of one node read: its clock and what it may do.
+#[derive(Debug)]
+pub struct Ground {
+    clock: BootClock,
+    authority: RwLock<Authority>,
+}
+
+impl Ground {
+    /// Begins without any authority.
+    #[must_use]
+    pub const fn new(clock: BootClock) -> Self {
+        Self { clock, authority: RwLock::new(Authority::NONE) }
+    }
+}
+
+impl Standpoint for Ground {
+    fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    fn authority(&self) -> Authority {
+        *self.authority.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Makes the next incarnation durable.
+pub type NextLife = Arc<dyn Fn() -> Option<Incarnation> + Send + Sync>;
+
+/// What the operations of a node run on.
+#[derive(Clone)]
+pub struct HandsSeams {
+    /// Connections to other nodes.
+    pub transport: Arc<Transport>,
+    /// Bulk copies from other nodes.
+    pub client: Arc<Client>,
+    /// The partitions on this node's disk.
+    pub store: Arc<dyn PartitionStore>,
+    /// The partitions that are live on this node.
+    pub broker: Arc<Broker>,
+    /// What the gates read.
+    pub ground: Arc<Ground>,
+    /// Makes the next incarnation durable.
+    pub next_life: NextLife,
+    /// Runs what waits for peers, and has the threads that may block.
+    pub runtime: Handle,
+    /// How long a peer may take to answer.
+    pub request_timeout: Duration,
+}
+
+impl fmt::Debug for HandsSeams {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HandsSeams").field("store", &self.store).finish_non_exhaustive()
+    }
+}
+
+/// Runs operations and posts their outcomes to the inbox.
+#[derive(Debug)]
+pub struct Hands {
+    seams: HandsSeams,
+    storage: Arc<Storage>,
+    mailbox: Mailbox,
+    under_way: Mutex<BTreeMap<OpId, UnderWay>>,
+}
+
+/// How an operation that is under way can be ended early.
+#[derive(Debug)]
+enum UnderWay {
+    Copy(CancelFlag),
+    Freeze(PartitionId),
+}
+
+impl Hands {
+    /// Makes the hands of the node that a handle reaches.
+    pub fn new(seams: HandsSeams, node: &NodeHandle) -> Self {
+        let storage = Arc::new(Storage::new(
+            Arc::clone(&seams.store),
+            Arc::clone(&seams.broker),
+            Arc::clone(&seams.client),
+        ));
+        Self { seams, storage, mailbox: node.mailbox(), under_way: Mutex::default() }
+    }
+
+    /// Sends a Raft message; it may be lost.
+    pub fn send(&self, message: Outgoing) {
+        let bytes = Bytes::from(message.bytes);
+        self.seams.transport.send_raft(message.to, bytes, message.is_snapshot);
+    }
+
+    /// Lets every gate know what the node may do.
+    pub fn publish(&self, authority: Authority) {
+        let ground = &self.seams.ground;
+        *ground.authority.write().unwrap_or_else(PoisonError::into_inner) = authority;
+    }
+
+    /// Starts an operation; its outcome is posted to the inbox.
+    pub fn run(&self, op: OpId, operation: Operation) {
+        match operation {
+            Operation::Call { to, request } => self.call(op, to, request),
+            Operation::NextIncarnation => {
+                let next_life = Arc::clone(&self.seams.next_life);
+                self.block(op, move |_| Outcome::NextIncarnation(next_life()));
+            }
+            Operation::Inspect(partition) => {
+                self.block(op, move |storage| Outcome::Inspect(storage.inspect(partition)));
+            }
+            Operation::Host(partition, work) => {
+                self.block(op, move |storage| Outcome::Host(storage.host(partition, work)));
+            }
+            Operation::Stage(partition, work) => {
+                let cancel = CancelFlag::default();
+                self.remember(op, UnderWay::Copy(cancel.clone()));
+                self.block(op, move |storage| {
+                    Outcome::Stage(storage.stage(partition, work, &cancel))
+                });
+            }
+            Operation::Gate(partition, gating) => self.gate(op, partition, gating),
+            Operation::Watermarks(partitions) => {
+                self.block(op, move |storage| {
+                    Outcome::Watermarks(storage.watermarks(&partitions))
+                });
+            }
+            // The replica carries these to Raft itself.
+            Operation::Append(_) => self.mailbox.done(op, Outcome::Append(false)),
+            Operation::Barrier => self.mailbox.done(op, Outcome::Barrier(None)),
+            Operation::Survey => self.mailbox.done(op, Outcome::Survey(None)),
+            Operation::Configure(_) => self.mailbox.done(op, Outcome::Configure(false)),
+            Operation::Transfer { .. } => self.mailbox.done(op, Outcome::Transfer),
+        }
+    }
+
+    /// Ends an operation early, if it can be; its outcome is posted all the same.
+    pub fn cancel(&self, op: OpId) {
+        let under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+        match under_way.get(&op) {
+            Some(UnderWay::Copy(cancel)) => cancel.cancel(),
+            Some(UnderWay::Freeze(partition)) => {
+                let seat = self.seams.broker.seat(*partition);
+                seat.slot.give_up(op);
+            }
+            None => {}
+        }
+    }
+
+    /// Forgets an operation that has ended.
+    pub fn forget(&self, op: OpId) {
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner).remove(&op);
+    }
+
+    /// Ends whatever can be ended.
+    pub fn stop(&self) {
+        let under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+        for work in under_way.values() {
+            if let UnderWay::Copy(cancel) = work {
+                cancel.cancel();
+            }
+        }
+    }
+
+    fn remember(&self, op: OpId, work: UnderWay) {
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner).insert(op, work);
+    }
+
+    fn call(&self, op: OpId, to: NodeId, request: Request) {
+        let transport = Arc::clone(&self.seams.transport);
+        let (mailbox, limit) = (self.mailbox.clone(), self.seams.request_timeout);
+        self.seams.runtime.spawn(async move {
+            let answer = transport.call(to, &request, limit).await;
+            let answer = answer.map_err(|error| match error {
+                CallError::TimedOut | CallError::Closed => CallFault::TimedOut,
+                CallError::Malformed => CallFault::Malformed,
+                _ => CallFault::Unreachable,
+            });
+            mailbox.done(op, Outcome::Call(answer));
+        });
+    }
+
+    fn gate(&self, op: OpId, partition: PartitionId, gating: Gating) {
+        let slot = self.seams.broker.seat(partition).slot;
+        let outcome = match gating {
+            Gating::Stand(standing) => {
+                slot.stand(standing);
+                GatingOutcome::Stand
+            }
+            Gating::Thaw(token) => {
+                slot.thaw(token);
+                GatingOutcome::Thaw
+            }
+            Gating::List { incarnation, check } => {
+                return self.block(op, move |_| {
+                    let listing = slot.list(incarnation, &check);
+                    let listing = listing.inspect_err(|error| {
+                        tracing::warn!(%partition, %error, "cannot list");
+                    });
+                    Outcome::Gate(GatingOutcome::List(listing.ok()))
+                });
+            }
+            Gating::Freeze { epoch, life } => {
+                self.remember(op, UnderWay::Freeze(partition));
+                return self.block(op, move |_| {
+                    Outcome::Gate(GatingOutcome::Freeze(slot.freeze(op, epoch, life)))
+                });
+            }
+        };
+        self.mailbox.done(op, Outcome::Gate(outcome));
+    }
+
+    /// Runs something on a thread that may block.
+    fn block(&self, op: OpId, work: impl FnOnce(&Storage) -> Outcome + Send + 'static) {
+        let (storage, mailbox) = (Arc::clone(&self.storage), self.mailbox.clone());
+        self.seams.runtime.spawn_blocking(move || {
+            let outcome = work(&storage);
+            super::failpoint::after(&outcome);
+            mailbox.done(op, outcome);
+        });
+    }
+}

@@ -1,0 +1,257 @@
+//! Disk work of a node, and what its failures are called in the machines' words.
+
+use std::io;
+use std::sync::Arc;
+
+use narad_core::host::{self, Opened};
+use narad_core::ids::{Attempt, Epoch, NodeId, Offset, PartitionId};
+use narad_core::mover::{self, Copied, Fault};
+use narad_core::node::{Staging, StagingOutcome};
+use narad_core::partition::Recovered;
+
+use crate::broker::Broker;
+use crate::clock::wall_ms;
+use crate::log::LogError;
+use crate::store::{PartitionStore, StageWriter, StoreError, What};
+use crate::transfer::{
+    CancelFlag, Client, CopyRequest, Sink, Source, SourceError, TransferError,
+};
+
+/// The disk of one node and the way to others' bytes.
+#[derive(Debug)]
+pub(super) struct Storage {
+    store: Arc<dyn PartitionStore>,
+    broker: Arc<Broker>,
+    client: Arc<Client>,
+}
+
+impl Storage {
+    pub(super) const fn new(
+        store: Arc<dyn PartitionStore>,
+        broker: Arc<Broker>,
+        client: Arc<Client>,
+    ) -> Self {
+        Self { store, broker, client }
+    }
+
+    pub(super) fn inspect(&self, partition: PartitionId) -> Option<Recovered> {
+        let found = self.store.inspect(partition);
+        found.inspect_err(|error| tracing::error!(%partition, %error, "cannot inspect")).ok()
+    }
+
+    pub(super) fn watermarks(
+        &self,
+        partitions: &[PartitionId],
+    ) -> Vec<(PartitionId, Epoch, Offset)> {
+        let watermark = |partition: &PartitionId| {
+            let (log, epoch) = self.broker.find(*partition)?.slot.readable().ok()?;
+            Some((*partition, epoch, log.bounds().hwm))
+        };
+        partitions.iter().filter_map(watermark).collect()
+    }
+
+    pub(super) fn host(&self, partition: PartitionId, work: host::Operation) -> host::Outcome {
+        match work {
+            host::Operation::Open { data, birth } => {
+                host::Outcome::Open(self.open(partition, data, birth))
+            }
+            host::Operation::Expose { epoch } => {
+                host::Outcome::Expose(self.expose(partition, epoch))
+            }
+            host::Operation::Close => {
+                self.close(partition);
+                host::Outcome::Close
+            }
+        }
+    }
+
+    fn open(
+        &self,
+        partition: PartitionId,
+        data: Attempt,
+        birth: Option<Offset>,
+    ) -> Result<Opened, host::Fault> {
+        let opened = match (self.store.open(partition, data), birth) {
+            (Err(StoreError::NoSuchLog { .. }), Some(start)) => self
+                .store
+                .create(partition, data, start)
+                .and_then(|()| self.store.open(partition, data)),
+            (opened, _) => opened,
+        };
+        let log = opened.map_err(|error| {
+            tracing::error!(%partition, %data, %error, "cannot open the log");
+            host_fault(&error)
+        })?;
+        let bounds = log.bounds();
+        self.broker.seat(partition).slot.attach(log);
+        let served = Some(bounds.epoch).filter(|epoch| *epoch > Epoch(0));
+        Ok(Opened { end: bounds.end, served })
+    }
+
+    fn expose(&self, partition: PartitionId, epoch: Epoch) -> Result<(), host::Fault> {
+        let log = self.broker.seat(partition).slot.log().map_err(|_| host::Fault::Missing)?;
+        log.expose_all(epoch).map(|_| ()).map_err(|error| {
+            tracing::error!(%partition, %error, "cannot expose the log");
+            if error.is_disk_full() { host::Fault::DiskFull } else { host::Fault::Disk }
+        })
+    }
+
+    fn close(&self, partition: PartitionId) {
+        let Some(log) = self.broker.find(partition).and_then(|seat| seat.slot.detach()) else {
+            return;
+        };
+        if let Err(error) = log.close() {
+            tracing::warn!(%partition, %error, "the log was not closed cleanly");
+        }
+    }
+
+    pub(super) fn stage(
+        &self,
+        partition: PartitionId,
+        work: Staging,
+        cancel: &CancelFlag,
+    ) -> StagingOutcome {
+        let (store, now_ms) = (&self.store, wall_ms());
+        let known = |result: Result<(), StoreError>| {
+            result.map_err(|error| {
+                tracing::warn!(%partition, %error, "work on the copy failed");
+                fault(&error)
+            })
+        };
+        match work {
+            Staging::Copy { source, base, position, bytes } => {
+                let request = CopyRequest { partition, base, position, bytes };
+                StagingOutcome::Copy(self.copy(source, &request, cancel))
+            }
+            Staging::Checkpoint(manifest) => {
+                StagingOutcome::Checkpoint(known(store.checkpoint(&manifest)))
+            }
+            Staging::Trim(keep) => {
+                StagingOutcome::Trim(known(store.trim_staging(partition, &keep)))
+            }
+            Staging::Probe { bytes } => StagingOutcome::Probe(known(store.probe(bytes))),
+            Staging::Verify(boundary) => {
+                let verified = store.verify(partition, &boundary).map_err(|error| {
+                    tracing::warn!(%partition, %error, "the copy was refused");
+                    fault(&error)
+                });
+                StagingOutcome::Verify(verified)
+            }
+            Staging::Install { attempt, sidecar, manifest } => {
+                StagingOutcome::Install(known(store.install(attempt, &sidecar, &manifest)))
+            }
+            Staging::Restage(attempt) => {
+                StagingOutcome::Restage(match store.restage(partition, attempt, now_ms) {
+                    Err(StoreError::NoSuchLog { .. }) => Ok(()),
+                    result => known(result),
+                })
+            }
+            Staging::SetAside(what) => {
+                let what = match what {
+                    mover::What::Staging => What::Staging,
+                    mover::What::Installed(attempt) => What::Installed(attempt),
+                };
+                StagingOutcome::SetAside(known(store.set_aside(partition, what, now_ms)))
+            }
+        }
+    }
+
+    fn copy(
+        &self,
+        source: NodeId,
+        request: &CopyRequest,
+        cancel: &CancelFlag,
+    ) -> Result<Copied, Fault> {
+        let CopyRequest { partition, base, position, bytes } = *request;
+        let writer = self.store.stage_writer(partition, base, position).map_err(|error| {
+            tracing::warn!(%partition, %base, position, %error, "cannot stage");
+            fault(&error)
+        })?;
+        let mut staging = Staged { writer, failed: None };
+        if bytes == 0 {
+            let staged = staging.writer.finish();
+            return Ok(Copied { staged, throttled: std::time::Duration::ZERO });
+        }
+        let copied = self.client.copy(source, request, &mut staging, cancel);
+        match copied {
+            Ok(report) => {
+                let staged = staging.writer.finish();
+                Ok(Copied { staged, throttled: report.throttled })
+            }
+            Err(error) => {
+                tracing::debug!(%partition, %base, %error, "a copy ended early");
+                Err(match (&error, &staging.failed) {
+                    (TransferError::Sink { .. }, Some(failed)) => fault(failed),
+                    _ => transfer_fault(&error),
+                })
+            }
+        }
+    }
+}
+
+/// Writes what arrives to staging.
+struct Staged {
+    writer: Box<dyn StageWriter>,
+    failed: Option<StoreError>,
+}
+
+impl Sink for Staged {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.writer.write(bytes).map_err(|error| {
+            let text = error.to_string();
+            self.failed = Some(error);
+            io::Error::other(text)
+        })
+    }
+}
+
+/// What other nodes copy from this one: the durable bytes of live logs.
+#[derive(Debug)]
+pub(crate) struct LiveBytes(pub(crate) Arc<Broker>);
+
+impl Source for LiveBytes {
+    fn read_at(
+        &self,
+        partition: PartitionId,
+        base: Offset,
+        position: u64,
+        buffer: &mut [u8],
+    ) -> Result<usize, SourceError> {
+        let seat = self.0.find(partition).ok_or(SourceError::NotServing)?;
+        let (log, _) = seat.slot.readable().map_err(|_| SourceError::NotServing)?;
+        log.read_at(base, position, buffer).map_err(|error| match error {
+            LogError::Gone { .. } => SourceError::Gone,
+            LogError::NotDurable { .. } => SourceError::OutOfRange,
+            LogError::Closed => SourceError::NotServing,
+            error => {
+                tracing::error!(%partition, %base, %error, "cannot read for a copy");
+                SourceError::Disk
+            }
+        })
+    }
+}
+
+fn host_fault(error: &StoreError) -> host::Fault {
+    match error {
+        StoreError::NoSuchLog { .. } => host::Fault::Missing,
+        error if error.is_disk_full() => host::Fault::DiskFull,
+        _ => host::Fault::Disk,
+    }
+}
+
+fn transfer_fault(error: &TransferError) -> Fault {
+    match error {
+        TransferError::Unreachable { .. }
+        | TransferError::Refused(_)
+        | TransferError::Reset { .. }
+        | TransferError::Source(SourceError::NotServing | SourceError::Busy) => Fault::Unreachable,
+        TransferError::TimedOut { .. } => Fault::TimedOut,
+        TransferError::Cancelled { .. } => Fault::Cancelled,
+        TransferError::Source(SourceError::Gone | SourceError::OutOfRange) => Fault::ExtentGone,
+        TransferError::Source(SourceError::Disk) => {
+            Fault::Refused(narad_core::peer::Refusal::Disk)
+        }
+        TransferError::Sink { .. } => Fault::Disk,
+        TransferError::Malformed => Fault::Malformed,
+    }
+}
