@@ -27,7 +27,7 @@ const TUNED_POOL_MAX: usize = 8192;
 const SPREAD_TABLE_MAX: usize = 1 << 22;
 
 /// Trades that are looked at before the search gives up: some tens of milliseconds.
-const TRADES_MAX: usize = 2_000_000;
+const TRADES_MAX: usize = 500_000;
 
 /// Improves a plan; takes its movers and returns those of the better one, by index.
 pub(super) fn improve(board: &mut Board<'_>, shares: &mut Shares, movers: Vec<u32>) -> Vec<u32> {
@@ -72,6 +72,17 @@ enum End {
     Plain,
     /// With a ceil share that changes hands.
     HandOver(HandOver),
+}
+
+impl End {
+    /// Returns whether a path with this end is worth its cost. The most loaded keep their ceil
+    /// shares, unless a conflict goes away (R72, R81).
+    fn is_worth(self, cost: Cost) -> bool {
+        match self {
+            Self::Plain => cost < Cost::NONE,
+            Self::HandOver(_) => cost.conflicts < 0,
+        }
+    }
 }
 
 /// A plan under improvement.
@@ -130,8 +141,10 @@ impl<'b, 'a> Exchange<'b, 'a> {
             }
         }
         if !changed {
-            for &partition in &crowded {
-                changed |= self.augment(partition);
+            for &partition in crowded.iter().chain(&tuned) {
+                if self.trades_left > 0 {
+                    changed |= self.augment(partition);
+                }
             }
         }
         changed && self.trades_left > 0
@@ -227,12 +240,7 @@ impl<'b, 'a> Exchange<'b, 'a> {
     /// Keeps a path if it is the best so far.
     fn weigh(&mut self, steps: &[Step], end: End, best: &mut Option<(Cost, Vec<Step>, End)>) {
         let cost = self.try_out(steps);
-        let improves = match end {
-            End::Plain => cost < Cost::NONE,
-            // The most loaded keep their ceil shares, unless a conflict goes away (R72, R81).
-            End::HandOver(_) => cost.conflicts < 0,
-        };
-        if improves && best.as_ref().is_none_or(|(least, ..)| cost < *least) {
+        if end.is_worth(cost) && best.as_ref().is_none_or(|(least, ..)| cost < *least) {
             *best = Some((cost, steps.to_vec(), end));
         }
     }
