@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use narad_core::ids::{ByteCount, NodeId};
-use narad_core::plan::{Limits, Partition, Placement, Role, Topic, lint, plan};
+use narad_core::plan::{Limits, Partition, Placement, Role, lint, plan};
 
 use super::build::{
     Dead, Leaving, Receiver, child, complete_all, ends_with, id, moves, nodes, settled, topic,
@@ -148,12 +148,15 @@ fn every_small_placement_takes_the_fewest_moves() {
 fn every_small_placement_with_pins_and_flights_takes_the_fewest_moves() {
     let mut checked = 0;
     for node_count in 1..=3_u64 {
-        let states = states(node_count);
+        let all_states = states(node_count);
         let roles = multisets(3, usize::try_from(node_count).expect("small"));
         for roles in roles {
             let roles: Vec<Role> =
                 roles.iter().map(|&role| [Receiver, Leaving, Dead][role]).collect();
             for count in 0..=5 {
+                // What is pinned and in flight is left out of the largest, for time.
+                let mut states = all_states.clone();
+                states.retain(|&(_, target, pinned)| count < 5 || target.is_none() || !pinned);
                 for mix in multisets(states.len(), count) {
                     let rows = (0..).zip(&mix).map(|(index, &state)| {
                         let (owner, target, pinned) = states[state];
@@ -167,7 +170,7 @@ fn every_small_placement_with_pins_and_flights_takes_the_fewest_moves() {
             }
         }
     }
-    assert!(checked > 60_000, "{checked}");
+    assert_eq!(checked, 121_375);
 }
 
 /// R81 K104 K106: with parents and children, enumeration finds no plan of as few moves with fewer
@@ -175,13 +178,13 @@ fn every_small_placement_with_pins_and_flights_takes_the_fewest_moves() {
 /// copies less.
 #[test]
 fn every_small_family_gets_the_best_of_the_plans_with_the_fewest_moves() {
-    let families: [(&[Topic], &[(u64, u32)]); 6] = [
-        (&[topic(1), topic(2)], &[(1, 0), (1, 1), (1, 2), (2, 0), (2, 1)]),
-        (&[topic(1), topic(2), topic(3)], &[(1, 0), (1, 1), (2, 0), (2, 1), (3, 0)]),
-        (&[topic(1), child(2, 1)], &[(1, 0), (1, 1), (2, 0), (2, 1)]),
-        (&[topic(1), child(2, 1), topic(3)], &[(1, 0), (1, 1), (2, 0), (2, 1), (3, 0)]),
-        (&[topic(1), child(2, 1), child(3, 2)], &[(1, 0), (2, 0), (3, 0), (1, 1), (2, 1)]),
-        (&[topic(1), child(2, 1), child(3, 1)], &[(1, 0), (2, 0), (3, 0), (1, 1), (3, 1)]),
+    let families = [
+        (vec![topic(1), topic(2)], [(1, 0), (1, 1), (1, 2), (2, 0), (2, 1)]),
+        (vec![topic(1), topic(2), topic(3)], [(1, 0), (1, 1), (2, 0), (2, 1), (3, 0)]),
+        (vec![topic(1), child(2, 1)], [(1, 0), (1, 1), (1, 2), (2, 0), (2, 1)]),
+        (vec![topic(1), child(2, 1), topic(3)], [(1, 0), (1, 1), (2, 0), (2, 1), (3, 0)]),
+        (vec![topic(1), child(2, 1), child(3, 2)], [(1, 0), (2, 0), (3, 0), (1, 1), (2, 1)]),
+        (vec![topic(1), child(2, 1), child(3, 1)], [(1, 0), (2, 0), (3, 0), (1, 1), (3, 1)]),
     ];
     let casts = [
         vec![Receiver, Receiver],
@@ -190,7 +193,7 @@ fn every_small_family_gets_the_best_of_the_plans_with_the_fewest_moves() {
         vec![Receiver, Leaving, Leaving],
         vec![Receiver, Receiver, Dead],
     ];
-    for (topics, ids) in families {
+    for (topics, ids) in &families {
         for roles in &casts {
             let count = u32::try_from(roles.len()).expect("small");
             let size = u32::try_from(ids.len()).expect("small");
@@ -201,7 +204,7 @@ fn every_small_family_gets_the_best_of_the_plans_with_the_fewest_moves() {
                     let row = Partition::settled(id(topic, index), owner);
                     Partition { bytes: ByteCount(10 + (nth * 7) % 5), ..row }
                 });
-                let placement = Placement::new(nodes(roles), topics.to_vec(), rows.collect());
+                let placement = Placement::new(nodes(roles), topics.clone(), rows.collect());
                 check_best(&placement.expect("valid"));
             }
         }

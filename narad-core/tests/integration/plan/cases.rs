@@ -50,7 +50,9 @@ fn case_101_stuck_moves_hold_no_slot() {
     assert_eq!((found.report.stuck, found.report.in_flight), (8, 0));
     assert_eq!(found.moves.len(), 2, "{}", found.report);
 
-    rows.iter_mut().for_each(|row| row.stuck = false);
+    for row in &mut rows {
+        row.stuck = false;
+    }
     let busy = plan(&placement(&THREE, vec![topic(1)], rows), &Limits::default());
     assert_eq!(busy.moves, []);
     assert!(busy.deferred.iter().all(|deferred| deferred.reason == Deferral::InFlight { max: 8 }));
@@ -71,6 +73,21 @@ fn case_102_arrivals_count_where_they_arrive() {
     flying.apply(&first);
     complete_all(&mut flying);
     assert_eq!(plan(&flying, &Limits::UNLIMITED).moves.len(), 3);
+}
+
+/// R74 K102: a node that cannot get below a ceil share yet takes one before a more loaded node that
+/// can; else the ceil share would change hands once the plan is applied, and a move come of it.
+#[test]
+fn case_102_a_ceil_share_does_not_change_hands_when_a_plan_is_applied() {
+    // 4 on node 1, one of them pinned and the others arriving; 5 on node 2; 4 on node 4.
+    let mut rows = settled(1, &[2, 2, 2, 1, 2, 2, 2, 2, 2, 4, 4, 4]);
+    rows[..3].iter_mut().for_each(|row| row.target = Some(n(1)));
+    rows[3].pinned = true;
+    rows.push(Partition::settled(id(1, 12), n(4)));
+    let mut flying = placement(&[Receiver; 4], vec![topic(1)], rows);
+    let first = plan(&flying, &Limits::UNLIMITED);
+    flying.apply(&first);
+    assert!(plan(&flying, &Limits::UNLIMITED).is_empty());
 }
 
 /// K103: a move that has to wait holds up none behind it.
