@@ -26,7 +26,8 @@ const TUNED_POOL_MAX: usize = 8192;
 /// Most entries of the table of topics by nodes. Without it only conflicts are looked at.
 const SPREAD_TABLE_MAX: usize = 1 << 22;
 
-/// Trades that are looked at before the search gives up: some tens of milliseconds.
+/// Trades that are looked at before each of the two searches, for conflicts and for the rest, gives
+/// up: some tens of milliseconds.
 const TRADES_MAX: usize = 500_000;
 
 /// Improves a plan; takes its movers and returns those of the better one, by index.
@@ -37,7 +38,12 @@ pub(super) fn improve(board: &mut Board<'_>, shares: &mut Shares, movers: Vec<u3
         return movers;
     }
     let mut exchange = Exchange::new(board, shares, &movers, tuned);
-    while exchange.round() {}
+    // Conflicts come first, so that no tuning uses up the search for them (R81).
+    while exchange.round(&[]) {}
+    if tuned {
+        exchange.trades_left = TRADES_MAX;
+        while exchange.round(&exchange.movers()) {}
+    }
     let mut movers = exchange.movers();
     movers.sort_unstable();
     movers
@@ -130,18 +136,18 @@ impl<'b, 'a> Exchange<'b, 'a> {
         self.takers.iter().flat_map(|&node| &self.pool[node as usize]).copied().collect()
     }
 
-    /// Tries every partition once; returns whether another round may help.
-    fn round(&mut self) -> bool {
+    /// Tries the crowded partitions and the given ones once; returns whether another round may
+    /// help.
+    fn round(&mut self, tuned: &[u32]) -> bool {
         let mut changed = false;
         let crowded = self.crowded();
-        let tuned = if self.spread.is_some() { self.movers() } else { Vec::new() };
-        for &partition in crowded.iter().chain(&tuned) {
+        for &partition in crowded.iter().chain(tuned) {
             while self.trade(partition) {
                 changed = true;
             }
         }
         if !changed {
-            for &partition in crowded.iter().chain(&tuned) {
+            for &partition in crowded.iter().chain(tuned) {
                 if self.trades_left > 0 {
                     changed |= self.augment(partition);
                 }

@@ -4,3 +4,4 @@ mod brute_force;
 mod build;
 mod cases;
 mod properties;
+mod rules;
