@@ -31,8 +31,9 @@
 //!    [`Limits::max_in_flight`] moves run at once, and of a topic no more than half (R75, S14).
 //! 6. Among plans with as few moves it takes one in which fewer children share a node with their
 //!    parent (R81), then one that spreads every topic more evenly (K104), then one that copies
-//!    fewer bytes. What no exchange of partitions improves is kept; equal plans are told apart by
-//!    ids, so equal rows in any order give equal plans.
+//!    fewer bytes. The search ends where no cycle of partitions that trade places improves the
+//!    plan; on clusters too big for that it still resolves conflicts. Equal plans are told apart
+//!    by ids, so equal rows in any order give equal plans.
 //!
 //! [`lint`] checks all of it by other means.
 //!

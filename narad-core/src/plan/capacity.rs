@@ -7,7 +7,9 @@
 //! Pinned partitions bend this, like stones under water: a receiver with more of them than its
 //! share keeps exactly those, and the rest is shared among the others, again by floor and ceil. A
 //! partition in flight is no stone. It cannot be moved now, but it can once it has arrived; its
-//! surplus *waits*, and nobody moves twice because of it (S13, K102).
+//! surplus *waits*, and nobody moves twice because of it (S13, K102). A node that cannot get below
+//! a ceil share before something arrives takes one first, so that the shares stay the same while
+//! the plan is carried out (R74).
 
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -156,7 +158,11 @@ impl Shares {
         let ceils = usize::try_from(ceils).unwrap_or(usize::MAX);
         if ceils > 0 {
             rest.select_nth_unstable_by_key(ceils - 1, |&node| {
-                (Reverse(self.of[node as usize].load), node)
+                let share = &self.of[node as usize];
+                // Who cannot get below a ceil share now takes one first: nobody gains if another
+                // has it, and a plan that was just applied would change hands (R74).
+                let stays_above = share.load - share.movable > self.level;
+                (!stays_above, Reverse(share.load), node)
             });
         }
         for (nth, &node) in rest.iter().enumerate() {

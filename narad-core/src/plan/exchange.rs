@@ -26,8 +26,9 @@ const TUNED_POOL_MAX: usize = 8192;
 /// Most entries of the table of topics by nodes. Without it only conflicts are looked at.
 const SPREAD_TABLE_MAX: usize = 1 << 22;
 
-/// Trades that are looked at before the search gives up: some tens of milliseconds.
-const TRADES_MAX: usize = 2_000_000;
+/// Trades that are looked at before each of the two searches, for conflicts and for the rest, gives
+/// up: some tens of milliseconds.
+const TRADES_MAX: usize = 500_000;
 
 /// Improves a plan; takes its movers and returns those of the better one, by index.
 pub(super) fn improve(board: &mut Board<'_>, shares: &mut Shares, movers: Vec<u32>) -> Vec<u32> {
@@ -37,7 +38,12 @@ pub(super) fn improve(board: &mut Board<'_>, shares: &mut Shares, movers: Vec<u3
         return movers;
     }
     let mut exchange = Exchange::new(board, shares, &movers, tuned);
-    while exchange.round() {}
+    // Conflicts come first, so that no tuning uses up the search for them (R81).
+    while exchange.round(&[]) {}
+    if tuned {
+        exchange.trades_left = TRADES_MAX;
+        while exchange.round(&exchange.movers()) {}
+    }
     let mut movers = exchange.movers();
     movers.sort_unstable();
     movers
@@ -72,6 +78,17 @@ enum End {
     Plain,
     /// With a ceil share that changes hands.
     HandOver(HandOver),
+}
+
+impl End {
+    /// Returns whether a path with this end is worth its cost. The most loaded keep their ceil
+    /// shares, unless a conflict goes away (R72, R81).
+    fn is_worth(self, cost: Cost) -> bool {
+        match self {
+            Self::Plain => cost < Cost::NONE,
+            Self::HandOver(_) => cost.conflicts < 0,
+        }
+    }
 }
 
 /// A plan under improvement.
@@ -119,19 +136,21 @@ impl<'b, 'a> Exchange<'b, 'a> {
         self.takers.iter().flat_map(|&node| &self.pool[node as usize]).copied().collect()
     }
 
-    /// Tries every partition once; returns whether another round may help.
-    fn round(&mut self) -> bool {
+    /// Tries the crowded partitions and the given ones once; returns whether another round may
+    /// help.
+    fn round(&mut self, tuned: &[u32]) -> bool {
         let mut changed = false;
         let crowded = self.crowded();
-        let tuned = if self.spread.is_some() { self.movers() } else { Vec::new() };
-        for &partition in crowded.iter().chain(&tuned) {
+        for &partition in crowded.iter().chain(tuned) {
             while self.trade(partition) {
                 changed = true;
             }
         }
         if !changed {
-            for &partition in &crowded {
-                changed |= self.augment(partition);
+            for &partition in crowded.iter().chain(tuned) {
+                if self.trades_left > 0 {
+                    changed |= self.augment(partition);
+                }
             }
         }
         changed && self.trades_left > 0
@@ -227,12 +246,7 @@ impl<'b, 'a> Exchange<'b, 'a> {
     /// Keeps a path if it is the best so far.
     fn weigh(&mut self, steps: &[Step], end: End, best: &mut Option<(Cost, Vec<Step>, End)>) {
         let cost = self.try_out(steps);
-        let improves = match end {
-            End::Plain => cost < Cost::NONE,
-            // The most loaded keep their ceil shares, unless a conflict goes away (R72, R81).
-            End::HandOver(_) => cost.conflicts < 0,
-        };
-        if improves && best.as_ref().is_none_or(|(least, ..)| cost < *least) {
+        if end.is_worth(cost) && best.as_ref().is_none_or(|(least, ..)| cost < *least) {
             *best = Some((cost, steps.to_vec(), end));
         }
     }

@@ -142,8 +142,9 @@ pub(super) fn admit(
         // Givers without a ceil share and takers with one first: the ranking by load that gave the
         // ceil shares then stays what it is while a plan is carried out (R72, S13).
         let class = mover.class(placement);
-        let gives_first = class == Class::Balance && !shares.at(mover.from).ceil;
-        let settles = gives_first || shares.at(mover.to).ceil;
+        let (from, to) = (shares.at(mover.from), shares.at(mover.to));
+        let gives_first = class == Class::Balance && !from.ceil && !from.overfull;
+        let settles = gives_first || to.ceil;
         (class, Reverse(row.priority), !settles, mover.partition)
     });
     let mut running = Running::new(placement, limits);

@@ -149,10 +149,11 @@ impl<'a> Ledger<'a> {
         if self.placement.topics().iter().any(|topic| topic.parent.is_some()) {
             return;
         }
+        // Who cannot get below a ceil share yet is not asked.
         let claims = self
             .before
             .iter()
-            .filter(|(_, count)| count.all > self.level && count.pinned <= self.level);
+            .filter(|(_, count)| count.all > self.level && count.all - count.free <= self.level);
         let kept = |node: &NodeId| self.after.get(node).map_or(0, |count| count.all) > self.level;
         let (keep, lose): (Vec<_>, Vec<_>) = claims.partition(|(node, _)| kept(node));
         let least = keep.iter().min_by_key(|(_, count)| count.all);

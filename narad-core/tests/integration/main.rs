@@ -1,0 +1,3 @@
+//! The integration tests of `narad-core`, in one binary.
+
+mod plan;
