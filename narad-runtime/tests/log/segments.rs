@@ -174,8 +174,8 @@ fn offsets_of_a_lost_segment_are_not_given_again() {
     let log = open(&disk);
     assert_eq!(log.recovery().damage[0].offset, last);
     assert_eq!(log.append(&[record(12)], E1).expect("works").first, Offset(12));
-    let lost = log.read(last, 1);
-    assert!(matches!(lost, Err(LogError::Damaged { resume: Offset(12), .. })), "{lost:?}");
+    let gap = log.read(last, 1);
+    assert!(matches!(gap, Err(LogError::Damaged { resume: Offset(12), .. })), "{gap:?}");
 }
 
 /// S3, H25: a directory without segments is never taken for an empty log.

@@ -20,7 +20,7 @@ pub(crate) const SMALL: LogLimits = LogLimits { segment_bytes: 400, record_bytes
 
 pub(crate) fn record(n: u64) -> Record {
     Record {
-        key: (n % 2 == 0).then(|| format!("key-{n}").into()),
+        key: n.is_multiple_of(2).then(|| format!("key-{n}").into()),
         value: format!("value of {n}").into(),
         timestamp_ms: i64::try_from(n).expect("small"),
         headers: vec![("n".to_owned(), n.to_string().into())],
