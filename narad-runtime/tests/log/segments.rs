@@ -21,7 +21,8 @@ fn default_log(disk: &MemDisk) -> SegmentLog {
     SegmentLog::open(dyn_disk(disk), Path::new(DIR), LogLimits::default()).expect("opens")
 }
 
-/// R41, S4: what was never exposed is not shown, neither before nor after a restart.
+/// R41, S4, `case_043`: what was never exposed is not shown, neither before nor after a restart, and
+/// its offsets are not given again.
 #[test]
 fn hidden_records_stay_hidden_until_a_commit_passes_them() {
     let disk = MemDisk::new();
