@@ -183,14 +183,13 @@ impl SegmentLog {
 
     /// Begins the next segment. The old one needs no sync: every append has synced it.
     ///
-    /// Order: the new file, the directory, then the `segments` file; a crash in between leaves an
-    /// unlisted segment, which recovery reads. A new segment that is not listed must not outlive a
-    /// failure, or it would overlap the old one when that grows on.
+    /// Order: the new file, the `segments` file, then both names with one sync of the directory. A
+    /// crash may keep either name alone: recovery reads an unlisted segment, and takes a listed last
+    /// one as growing. A new segment must not outlive a failure, or it would overlap the old one
+    /// when that grows on.
     pub(super) fn roll(&self, writer: &mut Writer) -> Result<(), LogError> {
         let base = writer.next;
-        let begun = create_segment(&*self.disk, &self.dir, base)
-            .and_then(|file| self.disk.sync_dir(&self.dir).map(|()| file));
-        let listed = begun.and_then(|file| {
+        let listed = create_segment(&*self.disk, &self.dir, base).and_then(|file| {
             let segments = {
                 let view = self.view();
                 view.describe(view.start(), &view.segments)

@@ -224,3 +224,98 @@ fn fill<'a, const N: usize>(buf: &mut [u8; N], filled: &mut usize, bytes: &'a [u
     *filled += piece.len();
     rest
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::frame::{Kind, file_header};
+    use proptest::prelude::*;
+
+    const BASE: Offset = Offset(10);
+
+    /// A segment of data frames of one record each; every second one begins an append.
+    fn segment(payloads: &[u8]) -> Vec<u8> {
+        let mut bytes = file_header(BASE).to_vec();
+        for (at, &length) in payloads.iter().enumerate() {
+            let payload = vec![length; usize::from(length)];
+            let base = Offset(BASE.0 + at as u64);
+            let header = FrameHeader {
+                kind: Kind::Data,
+                begins_append: at % 2 == 0,
+                payload_bytes: u32::from(length),
+                payload_checksum: crc32c::crc32c(&payload),
+                count: 1,
+                base,
+                hwm: BASE,
+                epoch: Epoch(3),
+                newest_ms: Some(i64::from(length)),
+            };
+            bytes.extend_from_slice(&header.encode(BASE, bytes.len() as u64));
+            bytes.extend_from_slice(&payload);
+        }
+        bytes
+    }
+
+    fn check<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Checker {
+        let mut checker = Checker::new(BASE);
+        pieces.into_iter().for_each(|piece| checker.feed(piece));
+        checker
+    }
+
+    type Findings = (u64, Checksum, Offset, Option<Damage>, Vec<Damage>, Option<i64>);
+
+    fn findings(checker: &Checker) -> Findings {
+        let damage = checker.damage().to_vec();
+        let (fed, checksum) = (checker.fed(), checker.checksum());
+        (fed, checksum, checker.end(), checker.torn(), damage, checker.newest_ms())
+    }
+
+    proptest! {
+        #[test]
+        fn the_size_of_pieces_does_not_matter(
+            payloads in proptest::collection::vec(any::<u8>(), 0..6),
+            damage in proptest::option::of((any::<prop::sample::Index>(), 1..=255_u8)),
+            cut in 0..40_usize,
+            piece in 1..90_usize,
+        ) {
+            let mut bytes = segment(&payloads);
+            if let Some((at, mask)) = damage {
+                let at = at.index(bytes.len());
+                bytes[at] ^= mask;
+            }
+            bytes.truncate(bytes.len() - cut.min(bytes.len()));
+            let whole = check([&bytes[..]]);
+            let pieced = check(bytes.chunks(piece));
+            prop_assert_eq!(findings(&whole), findings(&pieced));
+        }
+
+        /// H16: what is left after the cut is whole, and nothing in front of a later append is cut.
+        #[test]
+        fn a_single_damage_is_torn_only_in_the_last_append(
+            payloads in proptest::collection::vec(any::<u8>(), 1..7),
+            at in any::<prop::sample::Index>(),
+            mask in 1..=255_u8,
+        ) {
+            let good = segment(&payloads);
+            let last = check([&good[..]]).last_append();
+            let mut bytes = good.clone();
+            let at = at.index(good.len());
+            bytes[at] ^= mask;
+            let checker = check([&bytes[..]]);
+            if let Some(torn) = checker.torn() {
+                prop_assert!(at as u64 >= last || last == FILE_HEADER as u64);
+                let cut = usize::try_from(torn.position).unwrap();
+                prop_assert!(cut == 0 || check([&bytes[..cut]]).torn().is_none());
+            } else {
+                prop_assert_eq!(checker.damage().len(), 1);
+                prop_assert_eq!(checker.end().0, BASE.0 + payloads.len() as u64);
+            }
+        }
+
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+            let checker = check([&bytes[..]]);
+            prop_assert_eq!(checker.end(), BASE);
+        }
+    }
+}

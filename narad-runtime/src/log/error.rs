@@ -105,7 +105,7 @@ pub enum LogError {
         frontier: Offset,
     },
     /// A file that cannot be understood.
-    #[error("cannot read {}: {source}", path.display())]
+    #[error("cannot read {}: {source}; restore it, or set the log aside", path.display())]
     Format {
         /// The file, relative to the disk's root.
         path: PathBuf,

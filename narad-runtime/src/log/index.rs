@@ -41,7 +41,7 @@ mod tests {
     #[test]
     fn anchors_keep_their_distance_in_any_order_of_notes() {
         let mut index = SparseIndex::default();
-        for step in [5_u64, 1, 0, 9, 3, 2, 8] {
+        for step in [5_u64, 0, 1, 9, 3, 2, 8] {
             index.note(Offset(step * 10), step * STRIDE / 2);
         }
         assert_eq!(index.floor(Offset(9)), Some(0));

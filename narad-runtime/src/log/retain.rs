@@ -66,13 +66,13 @@ impl SegmentLog {
     /// Whether even the growing segment is past its age.
     fn all_expired(&self, keep: &Retention, now_ms: i64) -> Result<bool, LogError> {
         let Some(age_ms_max) = keep.age_ms_max else { return Ok(false) };
-        let (last, hwm) = {
+        let (base, newest_ms) = {
             let view = self.view();
-            let Some(last) = view.segments.last().cloned() else { return Ok(false) };
-            (last, view.hwm)
+            let visible = |last: &&Segment| last.end > last.base && last.end <= view.hwm;
+            let Some(last) = view.segments.last().filter(visible) else { return Ok(false) };
+            (last.base, last.newest_ms)
         };
-        let age_ms = now_ms.saturating_sub(self.newest_ms(&last)?);
-        Ok(last.end > last.base && last.end <= hwm && age_ms > age_ms_max)
+        Ok(now_ms.saturating_sub(self.born_ms(base, newest_ms)?) > age_ms_max)
     }
 
     /// Looks up how old the sealed segments are, without the view's lock.
@@ -80,17 +80,20 @@ impl SegmentLog {
         if keep.age_ms_max.is_none() {
             return Ok(Vec::new());
         }
-        let segments = self.view().segments.clone();
-        segments.iter().map(|segment| self.newest_ms(segment)).collect()
+        let segments: Vec<_> = {
+            let view = self.view();
+            view.segments.iter().map(|segment| (segment.base, segment.newest_ms)).collect()
+        };
+        segments.into_iter().map(|(base, newest_ms)| self.born_ms(base, newest_ms)).collect()
     }
 
-    /// Returns the age that counts for a segment: its newest record's, which a copy carries along
-    /// (`case_041`), but never later than the file's last change, or a clock that ran ahead would
-    /// keep it for ever.
-    fn newest_ms(&self, segment: &Segment) -> Result<i64, LogError> {
-        let found = self.disk.metadata(&side::segment_path(&self.dir, segment.base))?;
+    /// Returns the time from which a segment's age counts: its newest record's, which a copy carries
+    /// along (`case_041`), but never later than the file's last change, or a clock that ran ahead
+    /// would keep it for ever.
+    fn born_ms(&self, base: Offset, newest_ms: Option<i64>) -> Result<i64, LogError> {
+        let found = self.disk.metadata(&side::segment_path(&self.dir, base))?;
         let modified_ms = found.map_or(i64::MIN, |found| found.modified_ms);
-        Ok(segment.newest_ms.map_or(modified_ms, |newest_ms| newest_ms.min(modified_ms)))
+        Ok(newest_ms.map_or(modified_ms, |newest_ms| newest_ms.min(modified_ms)))
     }
 }
 

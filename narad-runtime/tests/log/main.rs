@@ -1,0 +1,9 @@
+//! The storage side, from frames to installed copies, on a disk that forgets what was not synced.
+#![cfg(feature = "log")]
+
+mod copy;
+mod data_dir;
+mod install;
+mod recovery;
+mod segments;
+mod world;
