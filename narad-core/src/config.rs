@@ -5,6 +5,9 @@
 
 use core::time::Duration;
 
+#[cfg(test)]
+mod tests;
+
 /// What the whole cluster agrees on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]

@@ -15,7 +15,7 @@
 //!                       SetTarget  m+1
 //!   AssignPartition   ┌───────────────▶┌──────────────────┐──┐ SetTarget  m+1
 //! ──────────────────▶ │ stable         │ moving to target │  │ Report, Resolve, Revoke
-//!   e=1, m=0          │◀───────────────└──────────────────┘◀─┘
+//!   e=1, m=1          │◀───────────────└──────────────────┘◀─┘
 //!                     │  ClearTarget  m+1        │
 //!                     │◀─────────────────────────┘
 //!                     │  CompleteMove  e+1, m+1: the target is the owner
@@ -84,19 +84,19 @@
 //! let partition = PartitionId { topic: TopicId(5), index: 0 };
 //! propose(1, Command::AssignPartition { partition, node: NodeId(1) });
 //!
-//! let expect = Expect { owner: NodeId(1), epoch: Epoch(1), move_id: MoveId(0) };
+//! let expect = Expect { owner: NodeId(1), epoch: Epoch(1), move_id: MoveId(1) };
 //! propose(1, Command::SetTarget { partition, expect, to: NodeId(2) });
 //!
 //! let incarnation = Incarnation(1);
 //! let attempt = Attempt {
-//!     move_id: MoveId(1),
+//!     move_id: MoveId(2),
 //!     destination: NodeId(2),
 //!     no: AttemptNo { incarnation, n: 0 },
 //! };
 //! let token = Token { epoch: Epoch(1), no: FreezeNo { incarnation, counter: 1 } };
 //! let flip = Command::CompleteMove {
 //!     partition,
-//!     expect: Expect { move_id: MoveId(1), ..expect },
+//!     expect: Expect { move_id: MoveId(2), ..expect },
 //!     attempt,
 //!     fence: Fence::Normal { token },
 //!     end: Offset(120),

@@ -47,6 +47,9 @@ impl Assignment {
     }
 
     /// Returns the row of a partition that is born on `owner`, empty.
+    ///
+    /// Its move id is past the one in the name of the birth directory, as after every flip: no
+    /// later directory has that name.
     #[must_use]
     pub(crate) fn born(owner: NodeId) -> Self {
         let epoch = Epoch(1);
@@ -60,7 +63,7 @@ impl Assignment {
             lineage: vec![Reign { epoch, start: Offset(0), owner, data, residue }],
             lineage_cut: false,
             target: None,
-            move_id: MoveId(0),
+            move_id: MoveId(1),
             burned: None,
             revoked: None,
             reported_hwm: None,

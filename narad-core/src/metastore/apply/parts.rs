@@ -7,7 +7,7 @@ use super::index::Index;
 use super::{SUPPORTED_VERSION, State};
 use crate::config::{ConfigError, Policy};
 use crate::ids::{
-    Epoch, Generation, Incarnation, LogIndex, MoveId, NodeId, PartitionId, ProposalId, TopicId,
+    Epoch, Generation, Incarnation, LogIndex, NodeId, PartitionId, ProposalId, TopicId,
 };
 use crate::metastore::assignment::{Assignment, Reign};
 use crate::metastore::member::{Configuration, Member, Status};
@@ -150,7 +150,6 @@ impl State {
         if let Some(target) = row.target {
             check(self.staying(target).is_ok(), "moves to nobody")?;
             check(target != row.owner, "moves to its owner")?;
-            check(row.move_id > MoveId(0), "moves without a plan")?;
         }
         check(
             row.epoch.0 <= COUNTER_MAX && row.move_id.0 <= COUNTER_MAX,
@@ -255,6 +254,5 @@ fn check_lineage(row: &Assignment) -> Result<(), &'static str> {
     check(in_order, "has a lineage that is out of order")?;
     let named = lineage.iter().all(|reign| reign.data.destination == reign.owner);
     check(named, "has the directory of another node")?;
-    let passed = last.epoch == Epoch(1) || last.data.move_id < row.move_id;
-    check(passed, "has a plan that is older than its owner")
+    check(last.data.move_id < row.move_id, "has a plan that is older than its owner")
 }
