@@ -62,6 +62,21 @@ pub trait PartitionStore: Send + Sync + fmt::Debug {
     /// If the disk cannot be read; a single unreadable file is a [`Problem`] instead.
     fn recover(&self) -> Result<Found, StoreError>;
 
+    /// Looks at what is on the disk of one partition. Changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// If the disk cannot be read.
+    fn inspect(&self, p: PartitionId) -> Result<Recovered, StoreError>;
+
+    /// Finds out whether so many bytes would fit, and whether a small write and its sync succeed
+    /// (H20).
+    ///
+    /// # Errors
+    ///
+    /// If they would not, or do not.
+    fn probe(&self, p: PartitionId, bytes: u64) -> Result<(), StoreError>;
+
     /// Creates an empty log that begins at `start`; if it is there already, only its durability is
     /// made sure of.
     ///

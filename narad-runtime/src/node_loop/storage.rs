@@ -7,12 +7,12 @@ use narad_core::host::{self, Opened};
 use narad_core::ids::{Attempt, Epoch, NodeId, Offset, PartitionId};
 use narad_core::mover::{self, Copied, Fault};
 use narad_core::node::{Staging, StagingOutcome};
-use narad_core::partition::Recovered;
+use narad_core::partition::{Boundary, Recovered, Verified};
 
 use crate::broker::Broker;
 use crate::clock::wall_ms;
 use crate::log::LogError;
-use crate::store::{PartitionStore, StageWriter, StoreError, What};
+use crate::store::{PartitionStore, Refusal, StageWriter, StoreError, What};
 use crate::transfer::{
     CancelFlag, Client, CopyRequest, Sink, Source, SourceError, TransferError,
 };
@@ -92,7 +92,7 @@ impl Storage {
         let log = self.broker.seat(partition).slot.log().map_err(|_| host::Fault::Missing)?;
         log.expose_all(epoch).map(|_| ()).map_err(|error| {
             tracing::error!(%partition, %error, "cannot expose the log");
-            if error.is_disk_full() { host::Fault::DiskFull } else { host::Fault::Disk }
+            if error.is_full() { host::Fault::DiskFull } else { host::Fault::Disk }
         })
     }
 
@@ -129,13 +129,9 @@ impl Storage {
             Staging::Trim(keep) => {
                 StagingOutcome::Trim(known(store.trim_staging(partition, &keep)))
             }
-            Staging::Probe { bytes } => StagingOutcome::Probe(known(store.probe(bytes))),
+            Staging::Probe { bytes } => StagingOutcome::Probe(known(store.probe(partition, bytes))),
             Staging::Verify(boundary) => {
-                let verified = store.verify(partition, &boundary).map_err(|error| {
-                    tracing::warn!(%partition, %error, "the copy was refused");
-                    fault(&error)
-                });
-                StagingOutcome::Verify(verified)
+                StagingOutcome::Verify(self.verify(partition, &boundary))
             }
             Staging::Install { attempt, sidecar, manifest } => {
                 StagingOutcome::Install(known(store.install(attempt, &sidecar, &manifest)))
@@ -153,6 +149,38 @@ impl Storage {
                 };
                 StagingOutcome::SetAside(known(store.set_aside(partition, what, now_ms)))
             }
+        }
+    }
+
+    /// Says what the copy is; whether that will do is for the machine to judge.
+    fn verify(&self, partition: PartitionId, boundary: &Boundary) -> Result<Verified, Fault> {
+        let error = match self.store.verify(partition, boundary) {
+            Ok(verified) => return Ok(verified),
+            Err(error) => error,
+        };
+        tracing::warn!(%partition, %error, "the copy is not what it should be");
+        let Boundary { start, end, digest, .. } = *boundary;
+        let digest = digest.unwrap_or_default();
+        match error {
+            StoreError::Refused { why: Refusal::Start { found, .. }, .. } => {
+                Ok(Verified { start: found, end, digest })
+            }
+            StoreError::Refused { why: Refusal::End { found, .. }, .. } => {
+                Ok(Verified { start, end: found, digest })
+            }
+            StoreError::Refused { why: Refusal::BelowHwm { end, .. }, .. } => {
+                Ok(Verified { start, end, digest })
+            }
+            StoreError::Refused { why: Refusal::Digest { found }, .. } => {
+                Ok(Verified { start, end, digest: found })
+            }
+            StoreError::Refused { why: Refusal::Torn { base, position }, .. } => {
+                Err(Fault::Damaged { base, position })
+            }
+            StoreError::Refused { why: Refusal::Gap { end, .. }, .. } => {
+                Err(Fault::Mismatch { base: end })
+            }
+            error => Err(fault(&error)),
         }
     }
 
@@ -234,8 +262,18 @@ impl Source for LiveBytes {
 fn host_fault(error: &StoreError) -> host::Fault {
     match error {
         StoreError::NoSuchLog { .. } => host::Fault::Missing,
-        error if error.is_disk_full() => host::Fault::DiskFull,
+        error if error.is_full() => host::Fault::DiskFull,
         _ => host::Fault::Disk,
+    }
+}
+
+fn fault(error: &StoreError) -> Fault {
+    match error {
+        error if error.is_full() => Fault::DiskFull,
+        StoreError::Corrupt { base, .. }
+        | StoreError::Differs { base, .. }
+        | StoreError::Lost { base, .. } => Fault::Mismatch { base: *base },
+        _ => Fault::Disk,
     }
 }
 

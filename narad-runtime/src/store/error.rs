@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use narad_core::ids::{Attempt, NodeId, Offset, PartitionId};
+use narad_core::ids::{Attempt, Digest, NodeId, Offset, PartitionId};
 
 use crate::disk::DiskError;
 use crate::log::{FormatError, LogError};
@@ -161,6 +161,18 @@ pub enum StoreError {
     },
 }
 
+impl StoreError {
+    /// Returns whether space on the disk would help.
+    #[must_use]
+    pub const fn is_full(&self) -> bool {
+        match self {
+            Self::Disk(error) => error.is_full(),
+            Self::Log(error) => error.is_full(),
+            _ => false,
+        }
+    }
+}
+
 /// Why a copy may not be installed (R21).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
@@ -206,5 +218,8 @@ pub enum Refusal {
     },
     /// Its content is not the source's.
     #[error("its digest is not the source's; check the staged extents against a new listing")]
-    Digest,
+    Digest {
+        /// Its own.
+        found: Digest,
+    },
 }

@@ -17,6 +17,9 @@ pub(crate) const STAGING: &str = "staging";
 /// Before the name of a log that is being created; it is empty, so a left-over means nothing.
 pub(crate) const CREATING: &str = "creating-";
 
+/// A file that is written and removed again, to find out whether the disk takes a write.
+pub(crate) const PROBE: &str = "creating-probe";
+
 /// Returns the directory of a topic.
 pub(crate) fn topic_dir(topic: TopicId) -> PathBuf {
     Path::new(PARTITIONS).join(topic.to_string())

@@ -1,6 +1,7 @@
 //! The store over segment files.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, Weak};
 
@@ -13,7 +14,7 @@ use super::{
     Found, PartitionLog, PartitionStore, Problem, StageWriter, StoreError, Swept, Trashed, What,
     manifest, trash, writer,
 };
-use crate::disk::{Disk, DiskError, parent};
+use crate::disk::{Disk, DiskError, Open, parent};
 use crate::log::{LogLimits, SegmentLog, lock, side};
 
 /// A [`PartitionStore`] of segment files on a [`Disk`].
@@ -123,7 +124,11 @@ impl SegmentStore {
         Ok(numbers)
     }
 
-    fn recover_partition(&self, p: PartitionId, found: &mut Found) -> Result<(), StoreError> {
+    fn recover_partition(
+        &self,
+        p: PartitionId,
+        found: &mut Found,
+    ) -> Result<Recovered, StoreError> {
         let dir = layout::partition_dir(p);
         let mut recovered = Recovered::default();
         for entry in self.disk.list(&dir)? {
@@ -145,19 +150,42 @@ impl SegmentStore {
             }
         }
         recovered.installed.sort_by_key(|(attempt, _)| *attempt);
-        found.partitions.push((p, recovered));
-        Ok(())
+        Ok(recovered)
     }
 }
 
 impl PartitionStore for SegmentStore {
+    fn inspect(&self, p: PartitionId) -> Result<Recovered, StoreError> {
+        if self.disk.metadata(&layout::partition_dir(p))?.is_none() {
+            return Ok(Recovered::default());
+        }
+        self.recover_partition(p, &mut Found::default())
+    }
+
+    fn probe(&self, p: PartitionId, bytes: u64) -> Result<(), StoreError> {
+        let dir = layout::partition_dir(p);
+        self.disk.create_dir_all(&dir)?;
+        let path = dir.join(layout::PROBE);
+        if self.disk.free_bytes()? < bytes {
+            let (action, source) = ("copy to", io::Error::from(io::ErrorKind::StorageFull));
+            return Err(DiskError::new(action, &dir, source).into());
+        }
+        let file = self.disk.open(&path, Open::Create)?;
+        let written = file.write_at(0, &[0; 512]).and_then(|()| file.sync());
+        drop(file);
+        self.disk.remove_file(&path)?;
+        Ok(written?)
+    }
+
     fn recover(&self) -> Result<Found, StoreError> {
         let mut found = Found::default();
         let topics: Vec<u64> = self.numbered(Path::new(PARTITIONS), &mut found)?;
         for topic in topics.into_iter().map(TopicId) {
             let partitions: Vec<u32> = self.numbered(&layout::topic_dir(topic), &mut found)?;
             for index in partitions {
-                self.recover_partition(PartitionId { topic, index }, &mut found)?;
+                let p = PartitionId { topic, index };
+                let recovered = self.recover_partition(p, &mut found)?;
+                found.partitions.push((p, recovered));
             }
         }
         found.partitions.sort_by_key(|(p, _)| *p);

@@ -37,7 +37,7 @@ impl Staging {
         }
         let digest = digest_of(extents);
         if boundary.digest.is_some_and(|expected| expected != digest) {
-            return refuse(Refusal::Digest);
+            return refuse(Refusal::Digest { found: digest });
         }
         Ok(Verified { start: boundary.start, end: shape.end, digest })
     }
