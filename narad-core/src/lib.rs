@@ -8,8 +8,12 @@ extern crate std;
 
 pub mod config;
 pub mod effects;
+pub mod freeze;
 pub mod ids;
+pub mod lease;
 pub mod metastore;
 pub mod partition;
+mod pause;
 pub mod peer;
+pub mod proposals;
 pub mod time;

@@ -142,3 +142,10 @@ pub enum Refusal {
     #[error("no leader answered in time, the outcome is unknown")]
     Unknown,
 }
+
+/// Names one request of a peer until it is answered; minted by the driver, which knows whose it is.
+///
+/// Means nothing outside the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct RequestId(pub u64);

@@ -1,0 +1,503 @@
+//! The life of one freeze, from the asking until the gate is open again.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use super::{Cause, Effect, FreezeFault, Handoff, Note, Operation, Outcome};
+use crate::config::Config;
+use crate::effects::{Deadline, Effects, OpId, Ops};
+use crate::freeze::duty::Duty;
+use crate::freeze::gate::NotFrozen;
+use crate::ids::{Attempt, AttemptNo, Epoch, FreezeNo, Incarnation, NodeId, PartitionId, Token};
+use crate::metastore::{Applied, Command, Reply};
+use crate::partition::Capture;
+use crate::pause::Pauses;
+use crate::peer::{Answer, Refusal, RequestId};
+use crate::proposals::Proposed;
+use crate::time::Instant;
+
+/// Where and within which limits.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Here {
+    pub(super) node: NodeId,
+    pub(super) partition: PartitionId,
+    pub(super) epoch: Epoch,
+    pub(super) life: Incarnation,
+    ttl: Duration,
+    max: Duration,
+    admission_max: Duration,
+}
+
+impl Here {
+    pub(super) const fn new(
+        config: &Config,
+        node: NodeId,
+        partition: PartitionId,
+        epoch: Epoch,
+        life: Incarnation,
+    ) -> Self {
+        let Config { freeze_ttl: ttl, freeze_max: max, freeze_admission_max, .. } = *config;
+        Self { node, partition, epoch, life, ttl, max, admission_max: freeze_admission_max }
+    }
+
+    pub(super) const fn reign(&self) -> (Epoch, Incarnation) {
+        (self.epoch, self.life)
+    }
+}
+
+/// What a transition may use.
+pub(super) struct Cx<'a> {
+    pub(super) now: Instant,
+    pub(super) here: &'a Here,
+    pub(super) ops: &'a mut Ops,
+    pub(super) abandoned: &'a mut Vec<OpId>,
+    pub(super) duty: &'a mut Duty,
+    pub(super) pauses: &'a mut Pauses,
+    pub(super) out: &'a mut Effects<Effect>,
+}
+
+/// The freeze of a partition.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Hold {
+    Open,
+    Freezing(Freezing),
+    Held(Held),
+    Revoking(Revoking),
+    Thawing(Thawing),
+    Voided(Voided),
+    /// A transition panicked.
+    Poisoned,
+}
+
+/// The gate was asked; nobody knows of a token yet.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Freezing {
+    op: OpId,
+    attempt: Attempt,
+    /// Who waits for the capture; nobody once the freeze is not wanted any more.
+    askers: Vec<RequestId>,
+    since: Instant,
+    given_up: bool,
+}
+
+/// The destination was told, so only the log can end it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Held {
+    attempt: Attempt,
+    capture: Capture,
+    since: Instant,
+    expires: Instant,
+    staged_bytes: u64,
+}
+
+/// A `Revoke` is, or will be, proposed until the log has spoken.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Revoking {
+    token: Token,
+    since: Instant,
+    failures: u32,
+    step: Step,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Step {
+    Proposing(OpId),
+    Pausing { until: Instant },
+}
+
+/// No flip can rest on the token any more; the gate is being opened.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Thawing {
+    op: OpId,
+    since: Instant,
+}
+
+/// The reign or the life that froze is over; the gate forgets the freeze when it stands anew.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Voided {
+    since: Instant,
+    reign: (Epoch, Incarnation),
+}
+
+impl Hold {
+    /// A destination asks for a freeze that the row allows.
+    pub(super) fn prepare(self, id: RequestId, attempt: Attempt, cx: &mut Cx<'_>) -> Self {
+        match self {
+            Self::Open => match cx.duty.allows(cx.now) {
+                Ok(()) => Self::Freezing(Freezing::begin(id, attempt, cx)),
+                Err(wait) => {
+                    let wait_ms = wait.as_nanos().div_ceil(1_000_000);
+                    let retry_after_ms = u64::try_from(wait_ms).unwrap_or(u64::MAX);
+                    cx.refuse(id, Refusal::FrozenTooOften { retry_after_ms });
+                    Self::Open
+                }
+            },
+            Self::Freezing(state) => Self::Freezing(state.prepare(id, attempt, cx)),
+            Self::Held(state) => state.prepare(id, attempt, cx),
+            state @ (Self::Revoking(_) | Self::Thawing(_) | Self::Voided(_)) => {
+                cx.refuse(id, Refusal::FrozenElsewhere);
+                state
+            }
+            Self::Poisoned => poisoned(),
+        }
+    }
+
+    /// A destination says how far its copy has come.
+    pub(super) fn renew(
+        self,
+        id: RequestId,
+        asker: NodeId,
+        token: Token,
+        staged_bytes: u64,
+        cx: &mut Cx<'_>,
+    ) -> Self {
+        match self {
+            Self::Held(state) if state.is(asker, token) => {
+                cx.answer(id, Answer::Noted);
+                Self::Held(state.renew(staged_bytes, cx))
+            }
+            state => {
+                cx.refuse(id, Refusal::NoSuchFreeze);
+                state
+            }
+        }
+    }
+
+    /// A destination gives its try up.
+    pub(super) fn release(
+        self,
+        id: RequestId,
+        asker: NodeId,
+        token: Token,
+        cx: &mut Cx<'_>,
+    ) -> Self {
+        match self {
+            Self::Held(state) if state.is(asker, token) => {
+                cx.answer(id, Answer::Noted);
+                Self::Revoking(state.revoke(Cause::Released, cx))
+            }
+            Self::Revoking(state) if state.token == token => {
+                cx.answer(id, Answer::Noted);
+                Self::Revoking(state)
+            }
+            state => {
+                cx.refuse(id, Refusal::NoSuchFreeze);
+                state
+            }
+        }
+    }
+
+    /// A row of the same reign was applied. `passed`: it has a later move id than the one before.
+    pub(super) fn row(
+        self,
+        passed: bool,
+        burned: Option<AttemptNo>,
+        revoked: Option<FreezeNo>,
+        cx: &mut Cx<'_>,
+    ) -> Self {
+        match self {
+            Self::Freezing(state) if passed => Self::Freezing(state.drop(Refusal::NoSuchMove, cx)),
+            Self::Freezing(state) if Some(state.attempt.no) <= burned => {
+                Self::Freezing(state.drop(Refusal::NoSuchFreeze, cx))
+            }
+            Self::Held(Held { capture: Capture { token, .. }, since, .. })
+                if passed || Some(token.no) <= revoked =>
+            {
+                Self::Thawing(Thawing::begin(token, since, cx))
+            }
+            Self::Held(state) if Some(state.attempt.no) <= burned => {
+                Self::Revoking(state.revoke(Cause::Burned, cx))
+            }
+            Self::Revoking(Revoking { token, since, step, .. })
+                if passed || Some(token.no) <= revoked =>
+            {
+                if let Step::Proposing(op) = step {
+                    cx.abandoned.push(op);
+                }
+                Self::Thawing(Thawing::begin(token, since, cx))
+            }
+            state => state,
+        }
+    }
+
+    /// The reign or the life is over, so no flip can rest on a freeze of it.
+    pub(super) fn void(
+        self,
+        reign: (Epoch, Incarnation),
+        refusal: Refusal,
+        cx: &mut Cx<'_>,
+    ) -> Self {
+        let since = match self {
+            Self::Open => return Self::Open,
+            Self::Freezing(state) => {
+                cx.abandoned.push(state.op);
+                let state = state.drop(refusal, cx);
+                state.since
+            }
+            Self::Held(state) => state.since,
+            Self::Revoking(state) => {
+                if let Step::Proposing(op) = state.step {
+                    cx.abandoned.push(op);
+                }
+                state.since
+            }
+            Self::Thawing(state) => {
+                cx.abandoned.push(state.op);
+                state.since
+            }
+            Self::Voided(state) => return Self::Voided(state),
+            Self::Poisoned => poisoned(),
+        };
+        Self::Voided(Voided { since, reign })
+    }
+
+    /// The gate stands anew; in another reign or life than that of the freeze, it has forgotten it.
+    pub(super) fn stood(self, reign: Option<(Epoch, Incarnation)>, cx: &mut Cx<'_>) -> Self {
+        match self {
+            Self::Voided(state) if reign != Some(state.reign) => cx.open(state.since),
+            state => state,
+        }
+    }
+
+    /// An operation of this freeze has ended.
+    pub(super) fn done(self, op: OpId, outcome: Outcome, cx: &mut Cx<'_>) -> Self {
+        match (self, outcome) {
+            (Self::Freezing(state), Outcome::Freeze(result)) if state.op == op => {
+                state.done(result, cx)
+            }
+            (Self::Revoking(state), Outcome::Propose(proposed))
+                if state.step == Step::Proposing(op) =>
+            {
+                state.done(&proposed, cx)
+            }
+            (Self::Thawing(state), Outcome::Thaw) if state.op == op => cx.open(state.since),
+            (Self::Poisoned, _) => poisoned(),
+            (state, _) => {
+                cx.out.push(Effect::Note(Note::Stale(op)));
+                state
+            }
+        }
+    }
+
+    pub(super) fn wake(self, cx: &mut Cx<'_>) -> Self {
+        match self {
+            Self::Freezing(state) => Self::Freezing(state.wake(cx)),
+            Self::Held(state) if state.expires <= cx.now => {
+                let capped = state.since.after(cx.here.max) <= cx.now;
+                let cause = if capped { Cause::TooLong } else { Cause::NoProgress };
+                Self::Revoking(state.revoke(cause, cx))
+            }
+            Self::Revoking(state) => Self::Revoking(state.wake(cx)),
+            state => state,
+        }
+    }
+
+    pub(super) fn deadline(&self, here: &Here) -> Option<Deadline> {
+        match self {
+            Self::Freezing(state) if !state.given_up => {
+                let at = state.since.after(here.admission_max);
+                Some(Deadline { at, why: "a freeze waits for an append" })
+            }
+            Self::Held(state) => {
+                Some(Deadline { at: state.expires, why: "a freeze without progress ends" })
+            }
+            Self::Revoking(Revoking { step: Step::Pausing { until }, .. }) => {
+                Some(Deadline { at: *until, why: "a freeze is revoked again" })
+            }
+            Self::Open
+            | Self::Freezing(_)
+            | Self::Revoking(_)
+            | Self::Thawing(_)
+            | Self::Voided(_)
+            | Self::Poisoned => None,
+        }
+    }
+}
+
+impl Freezing {
+    fn begin(id: RequestId, attempt: Attempt, cx: &mut Cx<'_>) -> Self {
+        let Here { epoch, life, .. } = *cx.here;
+        let op = cx.run(Operation::Freeze { epoch, life });
+        Self { op, attempt, askers: vec![id], since: cx.now, given_up: false }
+    }
+
+    fn prepare(mut self, id: RequestId, attempt: Attempt, cx: &mut Cx<'_>) -> Self {
+        if attempt != self.attempt {
+            // The row allows only newer ones than ours: its destination has given ours up.
+            cx.refuse(id, Refusal::FrozenElsewhere);
+            return self.drop(Refusal::NoSuchFreeze, cx);
+        }
+        if self.askers.is_empty() {
+            cx.refuse(id, Refusal::FrozenElsewhere);
+        } else if self.askers.len() < Handoff::ASKERS_MAX {
+            self.askers.push(id);
+        } else {
+            cx.refuse(id, Refusal::NotYet);
+        }
+        self
+    }
+
+    /// Nobody wants this freeze any more. As nobody was told of it, it needs no `Revoke`.
+    fn drop(mut self, refusal: Refusal, cx: &mut Cx<'_>) -> Self {
+        for id in self.askers.drain(..) {
+            cx.refuse(id, refusal);
+        }
+        self.give_up(cx)
+    }
+
+    fn give_up(self, cx: &mut Cx<'_>) -> Self {
+        if !self.given_up {
+            cx.out.push(Effect::Cancel(self.op));
+        }
+        Self { given_up: true, ..self }
+    }
+
+    fn wake(self, cx: &mut Cx<'_>) -> Self {
+        let overdue = self.since.after(cx.here.admission_max) <= cx.now;
+        if overdue { self.give_up(cx) } else { self }
+    }
+
+    fn done(self, result: Result<Capture, FreezeFault>, cx: &mut Cx<'_>) -> Hold {
+        let Self { attempt, askers, since, .. } = self;
+        match result {
+            Ok(capture) if askers.is_empty() => {
+                Hold::Thawing(Thawing::begin(capture.token, since, cx))
+            }
+            Ok(capture) => Hold::Held(Held::begin(attempt, &askers, capture, since, cx)),
+            Err(why) => {
+                if !askers.is_empty() {
+                    cx.out.push(Effect::Note(Note::NotFrozen { attempt, why }));
+                }
+                let (refusal, token) = match why {
+                    FreezeFault::NotFrozen(NotFrozen::NotServing) => (Refusal::NotServing, None),
+                    FreezeFault::NotFrozen(NotFrozen::Frozen) => (Refusal::FrozenElsewhere, None),
+                    FreezeFault::NotFrozen(NotFrozen::AppendStuck) => (Refusal::AppendStuck, None),
+                    FreezeFault::Unreadable { token } => (Refusal::Disk, Some(token)),
+                };
+                for id in askers {
+                    cx.refuse(id, refusal);
+                }
+                match token {
+                    Some(token) => Hold::Thawing(Thawing::begin(token, since, cx)),
+                    None => cx.open(since),
+                }
+            }
+        }
+    }
+}
+
+impl Held {
+    fn begin(
+        attempt: Attempt,
+        askers: &[RequestId],
+        capture: Capture,
+        since: Instant,
+        cx: &mut Cx<'_>,
+    ) -> Self {
+        let token = capture.token;
+        let reign = (token.epoch, token.no.incarnation);
+        assert_eq!(reign, (cx.here.epoch, cx.here.life), "a gate freezes in the reign asked for");
+        for id in askers {
+            cx.answer(*id, Answer::Capture(capture.clone()));
+        }
+        cx.out.push(Effect::Note(Note::Frozen { token, attempt }));
+        let expires = cx.now.after(cx.here.ttl).min(since.after(cx.here.max));
+        Self { attempt, capture, since, expires, staged_bytes: 0 }
+    }
+
+    fn is(&self, asker: NodeId, token: Token) -> bool {
+        self.attempt.destination == asker && self.capture.token == token
+    }
+
+    fn prepare(self, id: RequestId, attempt: Attempt, cx: &mut Cx<'_>) -> Hold {
+        if attempt == self.attempt {
+            // The same answer, and not a moment more (H41).
+            cx.answer(id, Answer::Capture(self.capture.clone()));
+            return Hold::Held(self);
+        }
+        cx.refuse(id, Refusal::FrozenElsewhere);
+        Hold::Revoking(self.revoke(Cause::Superseded, cx))
+    }
+
+    fn renew(self, staged_bytes: u64, cx: &Cx<'_>) -> Self {
+        if staged_bytes <= self.staged_bytes {
+            return self;
+        }
+        let expires = cx.now.after(cx.here.ttl).min(self.since.after(cx.here.max));
+        Self { staged_bytes, expires: expires.max(self.expires), ..self }
+    }
+
+    fn revoke(self, cause: Cause, cx: &mut Cx<'_>) -> Revoking {
+        let token = self.capture.token;
+        cx.out.push(Effect::Note(Note::Revoking { token, cause }));
+        let step = Revoking::propose(token, cx);
+        Revoking { token, since: self.since, failures: 0, step }
+    }
+}
+
+impl Revoking {
+    fn propose(token: Token, cx: &mut Cx<'_>) -> Step {
+        let partition = cx.here.partition;
+        Step::Proposing(cx.run(Operation::Propose(Command::Revoke { partition, token })))
+    }
+
+    fn done(self, proposed: &Proposed, cx: &mut Cx<'_>) -> Hold {
+        let Self { token, since, failures, .. } = self;
+        match proposed {
+            Proposed::Replied(Reply::Applied(Applied::Resumed)) => {
+                return Hold::Thawing(Thawing::begin(token, since, cx));
+            }
+            Proposed::Replied(Reply::Rejected(reason)) => {
+                cx.out.push(Effect::Note(Note::RevokeRejected { token, reason: *reason }));
+            }
+            // Any other answer is to another command: as good as none.
+            Proposed::Replied(Reply::Applied(_)) | Proposed::Unknown => {}
+        }
+        let until = cx.now.after(cx.pauses.after(failures));
+        let step = Step::Pausing { until };
+        Hold::Revoking(Self { failures: failures.saturating_add(1), step, ..self })
+    }
+
+    fn wake(self, cx: &mut Cx<'_>) -> Self {
+        match self.step {
+            Step::Pausing { until } if until <= cx.now => {
+                Self { step: Self::propose(self.token, cx), ..self }
+            }
+            Step::Pausing { .. } | Step::Proposing(_) => self,
+        }
+    }
+}
+
+impl Thawing {
+    fn begin(token: Token, since: Instant, cx: &mut Cx<'_>) -> Self {
+        Self { op: cx.run(Operation::Thaw { token }), since }
+    }
+}
+
+impl Cx<'_> {
+    fn run(&mut self, operation: Operation) -> OpId {
+        let op = self.ops.mint();
+        self.out.push(Effect::Run(op, operation));
+        op
+    }
+
+    fn answer(&mut self, id: RequestId, answer: Answer) {
+        self.out.push(Effect::Answer(id, answer));
+    }
+
+    fn refuse(&mut self, id: RequestId, refusal: Refusal) {
+        self.answer(id, Answer::Refused(refusal));
+    }
+
+    /// The gate is open, or stands anew.
+    fn open(&mut self, since: Instant) -> Hold {
+        self.duty.record(since, self.now);
+        self.out.push(Effect::Note(Note::Thawed { frozen: self.now.since(since) }));
+        Hold::Open
+    }
+}
+
+fn poisoned() -> ! {
+    panic!("a transition of this machine panicked before")
+}

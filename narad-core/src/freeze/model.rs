@@ -1,0 +1,602 @@
+//! An exhaustive walk through the small schedules of one source, one destination and the log.
+//!
+//! The gate and the handoff are the real ones; the disk, the network, the replicated row and the
+//! destination are a few lines each. Every operation may run at any time, every message may arrive
+//! late or twice, a commit may be applied late, outcomes may stay unknown, and the source may
+//! crash or begin another life. Each budget below is spent in every possible place.
+
+use super::gate::{Admission, Appended, Authority, Command as Ask, Gate, Signal, Standing};
+use super::handoff::{
+    Effect, Event, FreezeFault, Handoff, HandoffRequest, Operation, Outcome, Reign,
+};
+use crate::config::Config;
+use crate::effects::{Effects, OpId};
+use crate::ids::*;
+use crate::metastore::{Applied, Assignment, Command, Reason, Reply};
+use crate::partition::{Capture, Listing, Position};
+use crate::peer::{Answer, RequestId};
+use crate::proposals::Proposed;
+use crate::time::Instant;
+use core::hash::{Hash, Hasher};
+use core::time::Duration;
+use std::collections::BTreeSet;
+use std::hash::DefaultHasher;
+use std::vec::Vec;
+
+const SOURCE: NodeId = NodeId(1);
+const DESTINATION: NodeId = NodeId(2);
+const PARTITION: PartitionId = PartitionId { topic: TopicId(1), index: 0 };
+
+/// How often each thing may happen in one schedule.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct Budget {
+    appends: u8,
+    prepares: u8,
+    attempts: u8,
+    releases: u8,
+    unknowns: u8,
+    crashes: u8,
+    lives: u8,
+    plans: u8,
+}
+
+/// A rule of the design that is left out, to show that the walk would notice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Planted {
+    Nothing,
+    /// The TTL un-freezes the source locally (H1).
+    ThawOnExpiry,
+    /// An unknown outcome of a `Revoke` counts as applied (H2).
+    UnknownIsDone,
+    /// A commit is checked, and appended later without another word (H7).
+    CheckThenAppend,
+    /// A flip may rest on a freeze of an earlier life of the source (H6).
+    FreezeOutlivesLife,
+    /// A restarted source serves by its old row before it is registered (H34, case M133).
+    ServeUnregistered,
+    /// A flip of a passed move applies (H5).
+    MoveIdIgnored,
+}
+
+/// What the replicated log holds: the row after each entry, and whose entry it was.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Committed {
+    row: Assignment,
+    reply: Option<(OpId, Reply)>,
+    registers: Option<Incarnation>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Proposal {
+    Flip(Attempt, Capture),
+    Revoke(OpId, Token),
+    Register(Incarnation),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct World {
+    budget: Budget,
+    planted: Planted,
+    now: Instant,
+    life: Incarnation,
+    authority: Authority,
+    gate: Gate<OpId>,
+    /// None on a node that restarted after the flip.
+    handoff: Option<Handoff>,
+    ops: Vec<(OpId, Operation)>,
+    dones: Vec<(OpId, Outcome)>,
+    in_flight: Option<Admission>,
+    end: u64,
+    acked: u64,
+    /// The log; the last entry is the truth, `applied` is what the source knows.
+    log: Vec<Committed>,
+    applied: usize,
+    registered: Incarnation,
+    proposals: Vec<Proposal>,
+    told_unknown: Vec<OpId>,
+    /// What the destination has been told, for which attempt, and whether it proposed the flip.
+    told: Vec<(Attempt, Capture, bool)>,
+    flipped: Option<Capture>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Admit,
+    Append,
+    Run(usize),
+    Done(usize),
+    Prepare(Attempt),
+    Release,
+    Flip(usize),
+    Commit(usize),
+    Apply,
+    Unknown(usize),
+    Wake,
+    Crash,
+    NewLife,
+    Plan,
+}
+
+fn row() -> Assignment {
+    Assignment {
+        owner: SOURCE,
+        epoch: Epoch(1),
+        data: Attempt::birth(SOURCE),
+        min_end: Offset(0),
+        lineage: Vec::new(),
+        lineage_cut: false,
+        target: Some(DESTINATION),
+        move_id: MoveId(1),
+        burned: None,
+        revoked: None,
+        reported_hwm: None,
+        pinned: false,
+    }
+}
+
+impl World {
+    fn new(budget: Budget, planted: Planted) -> Self {
+        let life = Incarnation(1);
+        let registers = Some(life);
+        let mut out = Effects::default();
+        let mut this = Self {
+            budget,
+            planted,
+            now: Instant::ORIGIN,
+            life,
+            authority: Authority::NONE,
+            gate: Gate::new(PARTITION),
+            handoff: Some(Self::handoff(life, true, &row(), &mut out)),
+            ops: Vec::new(),
+            dones: Vec::new(),
+            in_flight: None,
+            end: 0,
+            acked: 0,
+            log: Vec::from([Committed { row: row(), reply: None, registers }]),
+            applied: 1,
+            registered: life,
+            proposals: Vec::new(),
+            told_unknown: Vec::new(),
+            told: Vec::new(),
+            flipped: None,
+        };
+        this.authorize(Some(life));
+        this.take(out);
+        this
+    }
+
+    fn handoff(
+        life: Incarnation,
+        registered: bool,
+        row: &Assignment,
+        out: &mut Effects<Effect>,
+    ) -> Handoff {
+        let config = Config { freeze_duty_percent: 100, ..Config::new(1) };
+        let reign = Reign { node: SOURCE, partition: PARTITION, life, registered };
+        Handoff::new(&config, reign, row, out)
+    }
+
+    fn authorize(&mut self, registered: Option<Incarnation>) {
+        let lease_until = Instant::from_origin(Duration::MAX);
+        self.authority = Authority { registered, lease_until };
+    }
+
+    fn truth(&self) -> &Assignment {
+        &self.log.last().expect("the log begins with the first row").row
+    }
+
+    /// Whether a flip that rests on this capture could still apply.
+    fn could_flip(&self, attempt: Attempt, capture: &Capture) -> bool {
+        let (row, token) = (self.truth(), capture.token);
+        let current = row.owner == SOURCE && row.epoch == token.epoch;
+        let planned = row.move_id == attempt.move_id || self.planted == Planted::MoveIdIgnored;
+        let alive =
+            token.no.incarnation == self.registered || self.planted == Planted::FreezeOutlivesLife;
+        current && planned && alive && Some(token.no) > row.revoked
+    }
+
+    fn steps(&self) -> Vec<Step> {
+        let mut steps = Vec::new();
+        let budget = &self.budget;
+        let may = |on: bool, step: Step, steps: &mut Vec<Step>| {
+            if on {
+                steps.push(step);
+            }
+        };
+        may(budget.appends > 0 && self.in_flight.is_none(), Step::Admit, &mut steps);
+        may(self.in_flight.is_some(), Step::Append, &mut steps);
+        steps.extend((0..self.ops.len()).map(Step::Run));
+        steps.extend((0..self.dones.len()).map(Step::Done));
+        if budget.prepares > 0 {
+            for move_id in (1..=self.truth().move_id.0.min(2)).map(MoveId) {
+                for n in 0..u32::from(budget.attempts) {
+                    let no = AttemptNo { incarnation: Incarnation(1), n };
+                    steps.push(Step::Prepare(Attempt { move_id, destination: DESTINATION, no }));
+                }
+            }
+        }
+        may(budget.releases > 0 && !self.told.is_empty(), Step::Release, &mut steps);
+        for (at, told) in self.told.iter().enumerate() {
+            may(!told.2, Step::Flip(at), &mut steps);
+        }
+        for (at, proposal) in self.proposals.iter().enumerate() {
+            steps.push(Step::Commit(at));
+            if let Proposal::Revoke(op, _) = proposal {
+                let open = budget.unknowns > 0 && !self.told_unknown.contains(op);
+                may(open, Step::Unknown(at), &mut steps);
+            }
+        }
+        may(self.applied < self.log.len(), Step::Apply, &mut steps);
+        may(self.deadline().is_some(), Step::Wake, &mut steps);
+        may(budget.crashes > 0, Step::Crash, &mut steps);
+        may(budget.lives > 0 && self.authority.registered.is_some(), Step::NewLife, &mut steps);
+        may(budget.plans > 0 && self.truth().owner == SOURCE, Step::Plan, &mut steps);
+        steps
+    }
+
+    fn step(&mut self, step: Step) {
+        match step {
+            Step::Admit => {
+                self.budget.appends -= 1;
+                self.in_flight = match self.planted {
+                    // The check leaves no trace at the gate that the freeze passes.
+                    Planted::CheckThenAppend => {
+                        self.gate.clone().admit(self.now, self.authority, None).ok()
+                    }
+                    _ => self.gate.admit(self.now, self.authority, None).ok(),
+                };
+            }
+            Step::Append => self.append(),
+            Step::Run(at) => {
+                let (op, operation) = self.ops.remove(at);
+                self.run(op, operation);
+            }
+            Step::Done(at) => {
+                let (op, outcome) = self.dones.remove(at);
+                self.event(Event::Done(op, outcome));
+            }
+            Step::Prepare(attempt) => {
+                self.budget.prepares -= 1;
+                let id = RequestId(attempt.move_id.0 * 100 + u64::from(attempt.no.n));
+                let request = HandoffRequest::Prepare { attempt };
+                self.event(Event::Request(id, DESTINATION, request));
+            }
+            Step::Release => {
+                self.budget.releases -= 1;
+                let token = self.told[0].1.token;
+                let request = HandoffRequest::Release { token };
+                self.event(Event::Request(RequestId(0), DESTINATION, request));
+            }
+            Step::Flip(at) => {
+                self.told[at].2 = true;
+                let (attempt, capture, _) = self.told[at].clone();
+                self.proposals.push(Proposal::Flip(attempt, capture));
+            }
+            Step::Commit(at) => {
+                let proposal = self.proposals.remove(at);
+                self.commit(proposal);
+            }
+            Step::Apply => self.apply(),
+            Step::Unknown(at) => {
+                let Proposal::Revoke(op, token) = self.proposals[at] else { return };
+                self.budget.unknowns -= 1;
+                self.told_unknown.push(op);
+                self.event(Event::Done(op, Outcome::Propose(Proposed::Unknown)));
+                if self.planted == Planted::UnknownIsDone {
+                    self.thaw(token);
+                }
+            }
+            Step::Wake => {
+                let at = self.deadline().expect("a step is taken where it exists");
+                self.now = self.now.max(at);
+                self.event(Event::Wake);
+                if self.planted == Planted::ThawOnExpiry {
+                    self.thaw_what_expired();
+                }
+            }
+            Step::Crash => {
+                self.budget.crashes -= 1;
+                self.begin_life();
+                self.in_flight = None;
+                self.gate = Gate::new(PARTITION);
+                self.ops.clear();
+                self.dones.clear();
+                let mut out = Effects::default();
+                let row = self.log[self.applied - 1].row.clone();
+                let rash = self.planted == Planted::ServeUnregistered;
+                if rash {
+                    self.authorize(Some(self.life));
+                }
+                self.handoff =
+                    (row.owner == SOURCE).then(|| Self::handoff(self.life, rash, &row, &mut out));
+                self.take(out);
+            }
+            Step::NewLife => {
+                self.budget.lives -= 1;
+                self.begin_life();
+                self.event(Event::NewLife(self.life));
+            }
+            Step::Plan => {
+                self.budget.plans -= 1;
+                let mut row = self.truth().clone();
+                row.move_id = row.move_id.next();
+                (row.burned, row.target) = (None, Some(DESTINATION));
+                self.log.push(Committed { row, reply: None, registers: None });
+            }
+        }
+    }
+
+    fn append(&mut self) {
+        let admission = self.in_flight.take().expect("a step is taken where it exists");
+        self.end += 1;
+        if self.planted == Planted::CheckThenAppend {
+            self.acked = self.end;
+            return;
+        }
+        let end = Appended::Durable { end: Offset(self.end) };
+        let mut out = Effects::default();
+        let result = self.gate.recheck(self.now, self.authority, admission, end, &mut out);
+        self.acked = result.map_or(self.acked, |acknowledged| acknowledged.hwm.0);
+        self.obey(out);
+    }
+
+    fn run(&mut self, op: OpId, operation: Operation) {
+        let ask = match operation {
+            Operation::Stand(standing) => {
+                self.dones.push((op, Outcome::Stand));
+                Ask::Stand(standing)
+            }
+            Operation::Thaw { token } => {
+                self.dones.push((op, Outcome::Thaw));
+                Ask::Thaw { token }
+            }
+            Operation::Freeze { epoch, life } => Ask::Freeze { ticket: op, epoch, life },
+            Operation::Propose(Command::Revoke { token, .. }) => {
+                return self.proposals.push(Proposal::Revoke(op, token));
+            }
+            Operation::Propose(_) | Operation::Listing { .. } => unreachable!("not asked for here"),
+        };
+        let mut out = Effects::default();
+        self.gate.command(self.now, self.authority, ask, &mut out);
+        self.obey(out);
+    }
+
+    /// Captures under the gate's mutex, or hands its refusal on.
+    fn obey(&mut self, mut out: Effects<Signal<OpId>>) {
+        for signal in out.drain() {
+            let (op, result) = match signal {
+                Signal::Frozen { ticket, token } => (ticket, Ok(self.capture(token))),
+                Signal::NotFrozen { ticket, why } => (ticket, Err(FreezeFault::NotFrozen(why))),
+            };
+            self.dones.push((op, Outcome::Freeze(result)));
+        }
+    }
+
+    fn capture(&self, token: Token) -> Capture {
+        let listing = Listing {
+            incarnation: self.life,
+            generation: LogGeneration(1),
+            epoch: token.epoch,
+            start: Offset(0),
+            end: Offset(self.end),
+            hwm: Offset(self.acked),
+            extents: Vec::new(),
+            agreed: Vec::new(),
+        };
+        Capture { token, listing, position: Position::default(), digest: Digest(0) }
+    }
+
+    fn commit(&mut self, proposal: Proposal) {
+        let mut row = self.truth().clone();
+        let (mut reply, mut registers) = (None, None);
+        match proposal {
+            Proposal::Flip(attempt, capture) => {
+                if self.could_flip(attempt, &capture) {
+                    (row.owner, row.target) = (DESTINATION, None);
+                    (row.epoch, row.move_id) = (row.epoch.next(), row.move_id.next());
+                    row.revoked = None;
+                    self.flipped = Some(capture);
+                }
+            }
+            Proposal::Revoke(op, token) if row.owner == SOURCE => {
+                row.revoked = row.revoked.max(Some(token.no));
+                reply = Some((op, Reply::Applied(Applied::Resumed)));
+            }
+            Proposal::Revoke(op, _) => reply = Some((op, Reply::Rejected(Reason::NotOwner))),
+            Proposal::Register(life) => {
+                self.registered = self.registered.max(life);
+                registers = Some(life);
+            }
+        }
+        self.log.push(Committed { row, reply, registers });
+    }
+
+    fn apply(&mut self) {
+        let Committed { row, reply, registers } = self.log[self.applied].clone();
+        self.applied += 1;
+        self.event(Event::Row(Some(row)));
+        if let Some((op, reply)) = reply.filter(|(op, _)| !self.told_unknown.contains(op)) {
+            self.event(Event::Done(op, Outcome::Propose(Proposed::Replied(reply))));
+        }
+        if registers == Some(self.life) {
+            self.authorize(Some(self.life));
+            self.event(Event::Registered(self.life));
+        }
+    }
+
+    fn begin_life(&mut self) {
+        self.life = self.life.next();
+        self.authority = Authority::NONE;
+        self.proposals.push(Proposal::Register(self.life));
+    }
+
+    fn thaw(&mut self, token: Token) {
+        let ask = Ask::Thaw { token };
+        self.gate.command(self.now, self.authority, ask, &mut Effects::default());
+    }
+
+    fn thaw_what_expired(&mut self) {
+        for (_, operation) in self.ops.clone() {
+            if let Operation::Propose(Command::Revoke { token, .. }) = operation {
+                self.thaw(token);
+            }
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        Some(self.handoff.as_ref()?.deadline()?.at)
+    }
+
+    fn event(&mut self, event: Event) {
+        let mut out = Effects::default();
+        if let Some(handoff) = &mut self.handoff {
+            handoff.handle(self.now, event, &mut out);
+        }
+        self.take(out);
+    }
+
+    fn take(&mut self, mut out: Effects<Effect>) {
+        for effect in out.drain() {
+            match effect {
+                Effect::Run(op, operation) => self.ops.push((op, operation)),
+                Effect::Cancel(ticket) => {
+                    let (now, mut signals) = (self.now, Effects::default());
+                    self.gate.command(now, self.authority, Ask::GiveUp { ticket }, &mut signals);
+                    self.obey(signals);
+                }
+                Effect::Answer(RequestId(id), Answer::Capture(capture)) => {
+                    let n = u32::try_from(id % 100).expect("small");
+                    let no = AttemptNo { incarnation: Incarnation(1), n };
+                    let move_id = MoveId(id / 100);
+                    let attempt = Attempt { move_id, destination: DESTINATION, no };
+                    if !self.told.iter().any(|told| (told.0, &told.1) == (attempt, &capture)) {
+                        self.told.push((attempt, capture, false));
+                    }
+                }
+                Effect::Answer(..) | Effect::Note(_) => {}
+            }
+        }
+    }
+
+    /// Safety: S9, S1, and no thaw but by the log.
+    fn violation(&self) -> Option<&'static str> {
+        for (attempt, capture, _) in &self.told {
+            if !self.could_flip(*attempt, capture) {
+                continue;
+            }
+            if self.end != capture.listing.end.0 {
+                return Some("S9: appended behind a capture that may still flip");
+            }
+            let same_life = capture.token.no.incarnation == self.life;
+            if same_life && !self.gate.is_frozen() {
+                return Some("thawed although a flip may still apply");
+            }
+        }
+        let beyond = |flipped: &Capture| self.acked > flipped.listing.hwm.0;
+        self.flipped.as_ref().is_some_and(beyond).then_some("S1: acknowledged, but not moved")
+    }
+
+    /// Liveness: what a schedule that has come to its end must look like (L1, L2, R40).
+    fn unfinished(&self) -> Option<&'static str> {
+        let Some(handoff) = &self.handoff else { return None };
+        if handoff.is_frozen() || self.gate.is_frozen() {
+            return Some("L2: frozen for ever");
+        }
+        let ours = self.truth().owner == SOURCE;
+        let closed = self.gate.standing() == Standing::Closed;
+        (closed == ours || handoff.is_over() == ours).then_some("L1: not settled")
+    }
+}
+
+/// Walks through every schedule; returns how many states there are, or the first bad schedule.
+fn walk(budget: Budget, planted: Planted) -> Result<usize, (&'static str, Vec<Step>)> {
+    let mut seen = BTreeSet::new();
+    let mut open = Vec::from([(World::new(budget, planted), Vec::new())]);
+    while let Some((world, path)) = open.pop() {
+        let mut hasher = DefaultHasher::new();
+        world.hash(&mut hasher);
+        if !seen.insert(hasher.finish()) {
+            continue;
+        }
+        let steps = world.steps();
+        let bad = world.violation().or_else(|| world.unfinished().filter(|_| steps.is_empty()));
+        if let Some(bad) = bad {
+            return Err((bad, path));
+        }
+        for step in steps {
+            let (mut next, mut path) = (world.clone(), path.clone());
+            next.step(step);
+            path.push(step);
+            open.push((next, path));
+        }
+    }
+    Ok(seen.len())
+}
+
+fn holds(budget: Budget) {
+    let states = walk(budget, Planted::Nothing).unwrap_or_else(|(bad, path)| {
+        panic!("{bad}: {path:?}");
+    });
+    std::eprintln!("{states} states of {budget:?}");
+    assert!(states > 1000, "the walk went nowhere: {states} states");
+}
+
+const NONE: Budget = Budget {
+    appends: 0,
+    prepares: 0,
+    attempts: 1,
+    releases: 0,
+    unknowns: 0,
+    crashes: 0,
+    lives: 0,
+    plans: 0,
+};
+
+/// Covers S9, L2, H1, H2, H20, R18, R38, R40 and `case_022` to `case_026`: TTL, release, late flips
+/// and unknown outcomes of the revoke, in every order.
+#[test]
+fn the_log_alone_ends_a_freeze() {
+    holds(Budget { appends: 1, prepares: 1, releases: 1, unknowns: 1, ..NONE });
+}
+
+/// Covers H4, H21, H41 and case F17: two tries of one destination, the older one repeated late.
+#[test]
+fn two_attempts_share_one_freeze_at_most() {
+    holds(Budget { appends: 1, prepares: 2, attempts: 2, ..NONE });
+}
+
+/// Covers H6, H34, `case_027` and case M133: the source crashes at every point.
+#[test]
+fn a_crash_of_the_source_voids_its_freezes() {
+    holds(Budget { appends: 1, prepares: 1, crashes: 1, ..NONE });
+}
+
+/// Covers H32: the source begins another life without a restart, at every point.
+#[test]
+fn a_new_life_voids_the_freezes_of_the_old_one() {
+    holds(Budget { appends: 1, prepares: 1, lives: 1, ..NONE });
+}
+
+/// Covers H5, H21, H41 and H45: the plan changes at every point, to the same target again.
+#[test]
+fn a_later_plan_ends_every_freeze_of_an_earlier_one() {
+    holds(Budget { appends: 1, prepares: 1, plans: 1, ..NONE });
+}
+
+/// Covers H1, H2, H5, H6, H7, H34: without any one of these rules the walk finds the loss that the
+/// rule prevents, so the walk can fail.
+#[test]
+fn every_rule_that_is_left_out_is_missed() {
+    let all = Budget { appends: 1, prepares: 1, unknowns: 1, ..NONE };
+    for (planted, budget) in [
+        (Planted::ThawOnExpiry, all),
+        (Planted::UnknownIsDone, all),
+        (Planted::CheckThenAppend, all),
+        (Planted::FreezeOutlivesLife, Budget { crashes: 1, ..all }),
+        (Planted::ServeUnregistered, Budget { crashes: 1, ..all }),
+        (Planted::MoveIdIgnored, Budget { plans: 1, ..all }),
+    ] {
+        let found = walk(budget, planted);
+        assert!(found.is_err(), "{planted:?}: nothing found in {found:?} states");
+    }
+}
