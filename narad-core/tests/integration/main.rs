@@ -1,0 +1,3 @@
+//! The machines of this crate in small worlds of their own.
+
+mod mover;
