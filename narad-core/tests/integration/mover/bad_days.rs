@@ -143,11 +143,8 @@ fn the_longest_freeze_is_kept() {
     let mut world = World::with(config, source);
     world.write_percent = 200;
     world.nanos_per_byte = 5_000_000;
-    while world.count("release") == 0 {
-        assert!(world.step());
-    }
+    world.until("release", 1);
     assert!(world.source.freeze.is_none());
-    assert!(world.notes.contains(&Note::Waiting(Waiting::FreezeMax)) || world.step());
     world.write_percent = 10;
     world.run();
     world.assert_moved();
@@ -209,9 +206,7 @@ fn a_listing_that_contradicts_itself_is_refused() {
     bad[5].end = Offset(59);
     for listing in bad {
         let mut world = world();
-        while world.count("list") == 0 {
-            assert!(world.step());
-        }
+        world.until("list", 1);
         for event in &mut world.inbox {
             if let Event::Done(_, Outcome::List(result)) = event {
                 *result = Ok(listing.clone());

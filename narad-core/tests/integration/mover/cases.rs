@@ -111,29 +111,16 @@ fn a_rewritten_tail_is_not_spliced() {
 #[test]
 fn a_wrong_extent_is_copied_again() {
     let mut world = World::new(log(60));
-    while world.count("copy") == 0 {
-        assert!(world.step());
-    }
+    world.until("list", 1);
     for event in &mut world.inbox {
         if let Event::Done(_, Outcome::List(Ok(listing))) = event {
             listing.extents[0].checksum.0 ^= 1;
         }
     }
-    let mut spoiled = World::new(log(60));
-    while spoiled.count("list") == 0 {
-        assert!(spoiled.step());
-    }
-    for event in &mut spoiled.inbox {
-        if let Event::Done(_, Outcome::List(Ok(listing))) = event {
-            listing.extents[0].checksum.0 ^= 1;
-        }
-    }
-    spoiled.run();
-    spoiled.assert_moved();
-    assert!(spoiled.notes.contains(&Note::ChecksumMismatch { base: Offset(0) }));
-    assert!(spoiled.notes.contains(&Note::Waiting(Waiting::CopyUnverifiable)));
     world.run();
     world.assert_moved();
+    assert!(world.notes.contains(&Note::ChecksumMismatch { base: Offset(0) }));
+    assert!(world.notes.contains(&Note::Waiting(Waiting::CopyUnverifiable)));
 }
 
 /// case_055: what a move from another source left behind is used where the new source has the
@@ -187,10 +174,7 @@ fn staging_outlives_a_cancelled_plan_of_a_dead_owner() {
 #[test]
 fn a_stale_install_is_resolved_and_set_aside() {
     let mut world = World::new(log(60));
-    while world.count("install") == 0 {
-        assert!(world.step());
-    }
-    world.flush();
+    world.until("install", 1);
     world.replicated.set_target(Some(C));
     world.crash(false);
     world.run();
@@ -205,10 +189,7 @@ fn a_stale_install_is_resolved_and_set_aside() {
 #[test]
 fn a_won_flip_is_found_after_a_restart() {
     let mut world = World::new(log(60));
-    while world.count("flip") == 0 {
-        assert!(world.step());
-        world.flush();
-    }
+    world.until("flip", 1);
     world.crash(true);
     let before = world.operations.len();
     world.run();

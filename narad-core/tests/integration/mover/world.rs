@@ -135,9 +135,27 @@ impl World {
     /// Delivers one event, or waits for the next deadline; false if nothing would ever happen.
     pub(super) fn step(&mut self) -> bool {
         self.flush();
+        if self.mover.deadline().is_some_and(|deadline| deadline.at <= self.now) {
+            self.deliver(Event::Wake);
+            let deadline = self.mover.deadline();
+            assert!(deadline.is_none_or(|d| d.at > self.now), "it spins on {deadline:?}");
+            return true;
+        }
         let Some(event) = self.inbox.pop_front() else { return self.wait() };
         self.deliver(event);
         true
+    }
+
+    /// Runs until an operation of that name has been performed for the n-th time; its answer, and
+    /// those of others that run beside it, are in the inbox.
+    pub(super) fn until(&mut self, name: &str, n: usize) {
+        loop {
+            self.flush();
+            if self.count(name) >= n {
+                return;
+            }
+            assert!(self.step(), "no {name}: {:?}", self.mover.progress());
+        }
     }
 
     pub(super) fn deliver(&mut self, event: Event) {
