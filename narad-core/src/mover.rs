@@ -119,6 +119,7 @@ mod catch_up;
 mod close;
 mod converge;
 mod copy;
+mod cx;
 mod desk;
 mod drain;
 mod fit;
@@ -135,6 +136,7 @@ mod prepare;
 mod progress;
 mod settle;
 mod stage;
+mod state;
 mod verify;
 
 #[cfg(test)]
@@ -143,21 +145,11 @@ mod tests;
 use core::mem;
 use core::time::Duration;
 
-use self::catch_up::CatchUp;
-use self::close::{After, Closing};
-use self::desk::{Cx, Desk, Job};
-use self::drain::Draining;
-use self::flip::Flipping;
-use self::force::Promoting;
-use self::install::Installing;
-use self::locate::Locating;
+use self::cx::Cx;
+use self::desk::Desk;
 pub use self::note::{NotConverged, Note, Phase, Progress, Waiting};
-pub use self::operation::{Copied, Fault, Operation, Outcome, What};
-use self::pause::Pause;
-use self::preflight::Preflight;
-use self::prepare::Preparing;
-use self::settle::Settling;
-use self::verify::Verifying;
+pub use self::operation::{Copied, Fault, Operation, Outcome, Proposed, What};
+use self::state::State;
 use crate::config::Config;
 use crate::effects::{Deadline, Effects, OpId};
 use crate::ids::{Attempt, Generation, Incarnation, NodeId, PartitionId};
@@ -212,6 +204,7 @@ pub enum SourceHealth {
 /// Something that a mover asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[expect(clippy::large_enum_variant, reason = "nearly every effect is an operation")]
 pub enum Effect {
     /// Run an operation; exactly one [`Event::Done`] answers it, unless the process ends first.
     Run(OpId, Operation),
@@ -239,25 +232,6 @@ enum Over {
     Cancelled { staging_kept: bool },
     /// There is no row any more.
     Gone,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum State {
-    Locating(Locating),
-    Settling(Settling),
-    CatchUp(CatchUp),
-    Preflight(Preflight),
-    Preparing(Preparing),
-    Draining(Draining),
-    Verifying(Verifying),
-    Installing(Installing),
-    Flipping(Flipping),
-    Promoting(Promoting),
-    Waiting(Pause),
-    Closing(Closing),
-    Over(Over),
-    /// A transition has panicked.
-    Poisoned,
 }
 
 impl Mover {
@@ -296,13 +270,14 @@ impl Mover {
         let mut cx = Cx { now, desk: &mut self.desk, out };
         self.state = match event {
             Event::Wake => state.wake(&mut cx),
-            Event::Done(op, outcome) => match cx.desk.answered(op, &outcome) {
-                Some(operation) => state.answered(op, &operation, outcome, &mut cx),
-                None => {
+            Event::Done(op, outcome) => {
+                if let Some(operation) = cx.desk.answered(op, &outcome) {
+                    state.answered(op, &operation, outcome, &mut cx)
+                } else {
                     cx.note(Note::Stale(op));
                     state
                 }
-            },
+            }
             Event::Row(row) => {
                 cx.desk.learn(row);
                 state.row_changed(&mut cx)
@@ -347,146 +322,4 @@ impl Mover {
     pub fn is_over(&self) -> bool {
         matches!(self.state, State::Over(_)) && self.desk.is_idle()
     }
-}
-
-impl State {
-    fn wake(self, cx: &mut Cx<'_>) -> Self {
-        match self {
-            Self::CatchUp(state) => state.wake(cx),
-            Self::Preparing(state) => state.wake(cx),
-            Self::Draining(state) => state.wake(cx),
-            Self::Verifying(state) => state.wake(cx),
-            Self::Installing(state) => state.wake(cx),
-            Self::Flipping(state) => state.wake(cx),
-            Self::Waiting(state) => state.wake(cx),
-            Self::Locating(_)
-            | Self::Settling(_)
-            | Self::Preflight(_)
-            | Self::Promoting(_)
-            | Self::Closing(_)
-            | Self::Over(_) => self,
-            Self::Poisoned => poisoned(),
-        }
-    }
-
-    fn answered(self, op: OpId, operation: &Operation, outcome: Outcome, cx: &mut Cx<'_>) -> Self {
-        if operation.is_courtesy() {
-            return match (self, outcome) {
-                (Self::Draining(state), Outcome::Renew(result))
-                    if state.is_renewed_by(operation) =>
-                {
-                    state.renewed(result, cx)
-                }
-                (state, _) => state,
-            };
-        }
-        match self {
-            Self::Locating(state) => state.done(op, outcome, cx),
-            Self::Settling(state) => state.done(op, outcome, cx),
-            Self::CatchUp(state) => state.done(op, outcome, cx),
-            Self::Preflight(state) => state.done(outcome, cx),
-            Self::Preparing(state) => state.done(op, outcome, cx),
-            Self::Draining(state) => state.done(op, outcome, cx),
-            Self::Verifying(state) => state.done(op, outcome, cx),
-            Self::Installing(state) => state.done(op, outcome, cx),
-            Self::Flipping(state) => state.done(op, outcome, cx),
-            Self::Promoting(state) => state.done(op, outcome, cx),
-            Self::Closing(state) => state.proceed(cx),
-            // The answer to a flip whose win the row had shown already.
-            Self::Over(_) => self,
-            Self::Waiting(_) => unreachable!("nothing that a step waits for runs in a pause"),
-            Self::Poisoned => poisoned(),
-        }
-    }
-
-    fn row_changed(self, cx: &mut Cx<'_>) -> Self {
-        let state = match self {
-            Self::Flipping(state) => match state.row_changed(cx) {
-                Ok(over) => return over,
-                Err(state) => Self::Flipping(state),
-            },
-            state => state,
-        };
-        match state {
-            // What these wait for is looked at together with the newest row.
-            Self::Locating(_) | Self::Settling(_) | Self::Closing(_) => state,
-            Self::Waiting(state) => state.row_changed(cx),
-            Self::Over(_) if cx.desk.wanted().is_some() && !cx.desk.is_idle() => {
-                cx.close(After::Locate)
-            }
-            Self::Over(_) => state,
-            Self::CatchUp(_)
-            | Self::Preflight(_)
-            | Self::Preparing(_)
-            | Self::Draining(_)
-            | Self::Verifying(_)
-            | Self::Installing(_)
-            | Self::Flipping(_)
-            | Self::Promoting(_) => state.keep_or_close(cx),
-            Self::Poisoned => poisoned(),
-        }
-    }
-
-    /// Goes on if the row still has the same move for this node.
-    fn keep_or_close(self, cx: &mut Cx<'_>) -> Self {
-        if self.job().is_some() && self.job() == cx.desk.wanted() {
-            return self;
-        }
-        match &self {
-            Self::Draining(Draining { frozen, .. }) | Self::Verifying(Verifying { frozen, .. }) => {
-                cx.release(frozen.job.source, frozen.capture.token);
-            }
-            Self::Installing(state) => state.flip.release(cx),
-            // The row that has moved on ends the freeze; the fate of the flip is asked for.
-            Self::Flipping(_)
-            | Self::Locating(_)
-            | Self::Settling(_)
-            | Self::CatchUp(_)
-            | Self::Preflight(_)
-            | Self::Preparing(_)
-            | Self::Promoting(_)
-            | Self::Waiting(_)
-            | Self::Closing(_)
-            | Self::Over(_)
-            | Self::Poisoned => {}
-        }
-        cx.close(After::Locate)
-    }
-
-    fn health_changed(self, cx: &mut Cx<'_>) -> Self {
-        let life = match cx.desk.owner_health() {
-            Some(SourceHealth::Alive { incarnation }) => Some(incarnation),
-            Some(SourceHealth::Dead { .. }) | None => None,
-        };
-        match (self, life) {
-            (Self::Draining(state), Some(life)) => state.source_is(life, cx),
-            (Self::Verifying(state), Some(life)) => state.source_is(life, cx),
-            (Self::Waiting(state), _) => state.health_changed(cx),
-            (Self::Poisoned, _) => poisoned(),
-            (state, _) => state,
-        }
-    }
-
-    fn job(&self) -> Option<Job> {
-        match self {
-            Self::CatchUp(state) => Some(state.job),
-            Self::Preflight(state) => Some(state.job),
-            Self::Preparing(state) => Some(state.job),
-            Self::Draining(state) => Some(state.frozen.job),
-            Self::Verifying(state) => Some(state.frozen.job),
-            Self::Installing(state) => Some(state.flip.job),
-            Self::Flipping(state) => Some(state.flip.job),
-            Self::Promoting(state) => Some(state.job),
-            Self::Locating(_)
-            | Self::Settling(_)
-            | Self::Waiting(_)
-            | Self::Closing(_)
-            | Self::Over(_)
-            | Self::Poisoned => None,
-        }
-    }
-}
-
-fn poisoned() -> ! {
-    panic!("a transition of this mover has panicked before")
 }

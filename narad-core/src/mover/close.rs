@@ -2,7 +2,7 @@
 //! writes behind whatever comes next (DESIGN 3, rule 2).
 
 use super::State;
-use super::desk::Cx;
+use super::cx::Cx;
 use super::note::Waiting;
 use super::settle::settle;
 

@@ -5,7 +5,7 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::desk::Cx;
+use super::cx::Cx;
 use super::note::Note;
 use super::operation::{Copied, Fault, Operation, Outcome};
 use crate::effects::OpId;

@@ -3,17 +3,15 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::close::{After, Closing};
 use super::converge::Convergence;
-use super::installed::{Fate, Installed};
-use super::note::{Note, Waiting};
-use super::operation::{Fault, Operation, Outcome, What};
-use super::pause::{Pause, Then};
+use super::installed::Installed;
+use super::note::Waiting;
+use super::operation::{Operation, Outcome, What};
 use super::stage::Stage;
-use super::{Effect, Me, SourceHealth, State};
+use super::{Me, SourceHealth};
 use crate::config::Config;
-use crate::effects::{Effects, OpId, Ops};
-use crate::ids::{Attempt, AttemptNo, NodeId, PartitionId, Token};
+use crate::effects::{OpId, Ops};
+use crate::ids::{Attempt, AttemptNo, NodeId, PartitionId};
 use crate::metastore::{Assignment, Command, Expect};
 use crate::partition::{Extent, Recovered};
 use crate::rate::Rate;
@@ -33,16 +31,26 @@ pub(super) struct Job {
     pub(super) expect: Expect,
 }
 
+/// What is known of the partition's row.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Row {
+    /// Nothing yet.
+    Unread,
+    Present(Assignment),
+    /// The partition is no more, and its id is never used again.
+    Gone,
+}
+
 /// The facts that outlive a step.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Desk {
     pub(super) me: Me,
     pub(super) partition: PartitionId,
     pub(super) config: Config,
-    ops: Ops,
-    running: Vec<(OpId, Operation)>,
-    /// The newest row known; `None` before the first, `Some(None)` once it is gone.
-    row: Option<Option<Assignment>>,
+    pub(super) ops: Ops,
+    pub(super) running: Vec<(OpId, Operation)>,
+    /// The newest row known.
+    row: Row,
     health: Option<(NodeId, SourceHealth)>,
     pub(super) stage: Stage,
     pub(super) installed: Installed,
@@ -91,7 +99,7 @@ impl Desk {
             config,
             ops: Ops::new(me.incarnation),
             running: Vec::new(),
-            row: None,
+            row: Row::Unread,
             health: None,
             stage,
             installed: Installed::found(me.node, found.installed),
@@ -119,20 +127,20 @@ impl Desk {
     /// Returns the newest row known; `None` if there is none any more.
     pub(super) const fn row(&self) -> Option<&Assignment> {
         match &self.row {
-            Some(Some(row)) => Some(row),
-            Some(None) | None => None,
+            Row::Present(row) => Some(row),
+            Row::Unread | Row::Gone => None,
         }
     }
 
     /// Takes a row, unless a newer one is known: a barriered read may be overtaken.
     pub(super) fn learn(&mut self, row: Option<Assignment>) {
         let is_older = match (&self.row, &row) {
-            (Some(Some(known)), Some(row)) => row.move_id < known.move_id,
-            (Some(None), _) => true,
-            (Some(Some(_)) | None, _) => false,
+            (Row::Present(known), Some(row)) => row.move_id < known.move_id,
+            (Row::Gone, Some(_) | None) => true,
+            (Row::Present(_) | Row::Unread, Some(_) | None) => false,
         };
         if !is_older {
-            self.row = Some(row);
+            self.row = row.map_or(Row::Gone, Row::Present);
         }
     }
 
@@ -272,7 +280,7 @@ impl Desk {
                 Outcome::Propose(proposed),
             ) => self.installed.flipped(*attempt, proposed),
             (Operation::Propose(Command::Resolve { attempt, .. }), Outcome::Propose(proposed)) => {
-                self.installed.resolved(*attempt, proposed)
+                self.installed.resolved(*attempt, proposed);
             }
             (Operation::Trim { .. }, Outcome::Trim(Err(_)))
             | (Operation::Restage { .. }, Outcome::Restage(Err(_)))
@@ -292,7 +300,8 @@ impl Desk {
         Some(operation)
     }
 
-    fn pause(&mut self, failures: u32) -> Duration {
+    /// Returns how long to pause after so many failures: doubling, and jittered by up to a half.
+    pub(super) fn pause(&mut self, failures: u32) -> Duration {
         let doubled = failures.saturating_sub(1).min(20);
         let longest = self.config.retry_min.saturating_mul(1 << doubled);
         let longest = longest.min(self.config.retry_max);
@@ -308,156 +317,6 @@ impl Desk {
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^ (mixed >> 31)
-    }
-}
-
-/// What a transition may use.
-pub(super) struct Cx<'a> {
-    pub(super) now: Instant,
-    pub(super) desk: &'a mut Desk,
-    pub(super) out: &'a mut Effects<Effect>,
-}
-
-impl Cx<'_> {
-    /// Starts an operation.
-    ///
-    /// # Panics
-    ///
-    /// If it would touch a directory whose fate is open (H2), or if too many run.
-    pub(super) fn run(&mut self, operation: Operation) -> OpId {
-        assert!(self.desk.running.len() < OPERATIONS_MAX, "operations of a mover are bounded");
-        match &operation {
-            Operation::Restage { attempt } | Operation::SetAside(What::Installed(attempt)) => {
-                assert_eq!(self.desk.installed.fate(*attempt), Some(Fate::Free), "{attempt:?}");
-                self.assert_nothing_open();
-            }
-            Operation::SetAside(What::Staging)
-            | Operation::Trim { .. }
-            | Operation::Copy { .. }
-            | Operation::Install { .. } => self.assert_nothing_open(),
-            Operation::Propose(command) => {
-                if let Command::CompleteMove { attempt, .. } = command {
-                    self.desk.installed.proposed(*attempt);
-                }
-            }
-            Operation::ReadRow
-            | Operation::List { .. }
-            | Operation::Checkpoint(_)
-            | Operation::ReachLeader
-            | Operation::Probe { .. }
-            | Operation::Prepare { .. }
-            | Operation::Renew { .. }
-            | Operation::Release { .. }
-            | Operation::Verify(_) => {}
-        }
-        if let Operation::Checkpoint(_) | Operation::Copy { .. } = operation {
-            self.desk.stage.on_disk = true;
-        }
-        let op = self.desk.ops.mint();
-        self.desk.running.push((op, operation.clone()));
-        self.out.push(Effect::Run(op, operation));
-        op
-    }
-
-    fn assert_nothing_open(&self) {
-        let open = self.desk.installed.oldest(Fate::Open);
-        assert_eq!(open, None, "no directory is touched while a flip is unresolved");
-    }
-
-    pub(super) fn note(&mut self, note: Note) {
-        self.out.push(Effect::Note(note));
-    }
-
-    /// Makes the manifest as it stands durable.
-    pub(super) fn checkpoint(&mut self) -> OpId {
-        let manifest = self.desk.stage.working().expect("a listing was adopted").clone();
-        self.run(Operation::Checkpoint(manifest))
-    }
-
-    /// Gives a freeze up; the answer is of no interest.
-    pub(super) fn release(&mut self, source: NodeId, token: Token) {
-        self.note(Note::Released { token });
-        self.run(Operation::Release { source, token });
-    }
-
-    /// Ends a step early: whatever runs is cancelled, and its answers are awaited.
-    pub(super) fn close(&mut self, after: After) -> State {
-        for (op, operation) in &self.desk.running {
-            if !operation.is_courtesy() {
-                self.out.push(Effect::Cancel(*op));
-                // A cancelled copy may have written, a cancelled checkpoint may have failed.
-                self.desk.stage.trim_due |= matches!(operation, Operation::Copy { .. });
-            }
-        }
-        Closing { after }.proceed(self)
-    }
-
-    /// Pauses after a failed operation.
-    pub(super) fn fault(&mut self, fault: Fault, then: Then) -> State {
-        self.wait(Waiting::from_fault(fault), then)
-    }
-
-    /// Pauses for a reason; longer each time until a pass is complete.
-    pub(super) fn wait(&mut self, reason: Waiting, then: Then) -> State {
-        self.desk.faults = self.desk.faults.saturating_add(1);
-        let pause = self.desk.pause(self.desk.faults.max(self.desk.failed_attempts));
-        self.pause(reason, then, Some(pause))
-    }
-
-    /// Pauses after a try for which the source was, or may have been, frozen.
-    pub(super) fn attempt_failed(&mut self, reason: Waiting) -> State {
-        self.attempt_failed_for(reason, Duration::ZERO)
-    }
-
-    /// As [`Self::attempt_failed`], for so long at least.
-    pub(super) fn attempt_failed_for(&mut self, reason: Waiting, at_least: Duration) -> State {
-        self.desk.attempt = None;
-        self.desk.convergence = Convergence::default();
-        self.desk.failed_attempts = self.desk.failed_attempts.saturating_add(1);
-        let pause = self.desk.pause(self.desk.failed_attempts.max(self.desk.faults));
-        self.pause(reason, Then::Settle, Some(pause.max(at_least)))
-    }
-
-    /// Waits until something changes.
-    pub(super) fn wait_for_change(&mut self, reason: Waiting) -> State {
-        self.pause(reason, Then::Settle, None)
-    }
-
-    /// Returns how long to pause before the same request is made again.
-    pub(super) fn retry_pause(&mut self, failures: u32) -> Instant {
-        self.now.after(self.desk.pause(failures))
-    }
-
-    fn pause(&mut self, reason: Waiting, then: Then, pause: Option<Duration>) -> State {
-        let is_dead = self.desk.promote_at().is_some();
-        let silent = matches!(reason, Waiting::SourceUnreachable);
-        let reason = if is_dead && silent { Waiting::SourceDead } else { reason };
-        if self.desk.waiting != Some(reason) {
-            self.desk.waiting = Some(reason);
-            self.note(Note::Waiting(reason));
-        }
-        let until = pause.map(|pause| self.now.after(pause));
-        let promote_at = self.desk.promote_at().filter(|&at| at > self.now);
-        let until = until.map(|until| promote_at.map_or(until, |at| until.min(at)));
-        State::Waiting(Pause { until, reason, then })
-    }
-
-    /// Notes that a source that was dead has answered.
-    pub(super) fn source_answered(&mut self) {
-        let dead =
-            matches!(self.desk.waiting, Some(Waiting::SourceDead | Waiting::PromoteRefused(_)));
-        if dead {
-            self.desk.waiting = None;
-            self.note(Note::Resumed);
-        }
-    }
-
-    /// Notes that the move goes on: a pass is complete.
-    pub(super) fn resumed(&mut self) {
-        self.desk.faults = 0;
-        if self.desk.waiting.take().is_some() {
-            self.note(Note::Resumed);
-        }
     }
 }
 

@@ -3,7 +3,8 @@
 use super::State;
 use super::close::After;
 use super::copy::{CopyRun, Ended};
-use super::desk::{Cx, Desk};
+use super::cx::Cx;
+use super::desk::Desk;
 use super::fit::Fit;
 use super::note::{Note, Waiting};
 use super::operation::{Fault, Operation, Outcome};

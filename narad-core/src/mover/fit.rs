@@ -1,7 +1,7 @@
 //! Making the disk fit what a listing says: first the manifest stops vouching for what must go,
 //! then it goes. A crash between the two leaves bytes that nothing vouches for, never the reverse.
 
-use super::desk::Cx;
+use super::cx::Cx;
 use super::operation::{Fault, Operation, Outcome};
 use crate::effects::OpId;
 

@@ -3,7 +3,8 @@
 use alloc::boxed::Box;
 use core::time::Duration;
 
-use super::desk::Cx;
+use super::cx::Cx;
+use super::desk::Desk;
 use super::install::Flip;
 use super::note::{Note, Waiting};
 use super::operation::{Operation, Outcome, Proposed};
@@ -128,7 +129,7 @@ impl Flipping {
         // The freeze must not last for ever: the log decides, and burns the try if it is not too
         // late (case F10).
         self.flip.release(cx);
-        self.forget_attempt(cx);
+        forget_attempt(cx);
         settle(cx)
     }
 
@@ -145,16 +146,10 @@ impl Flipping {
             Verdict::MoveOver => cx.locate(),
             Verdict::Unclear => {
                 self.flip.release(cx);
-                self.forget_attempt(cx);
+                forget_attempt(cx);
                 cx.wait(Waiting::FlipRejected(reason), Then::Settle)
             }
         }
-    }
-
-    fn forget_attempt(&self, cx: &mut Cx<'_>) {
-        cx.desk.attempt = None;
-        cx.desk.convergence = super::converge::Convergence::default();
-        cx.desk.failed_attempts = cx.desk.failed_attempts.saturating_add(1);
     }
 
     /// This node owns the partition.
@@ -171,8 +166,14 @@ impl Flipping {
         State::Over(Over::Moved)
     }
 
-    /// The row has changed; it may show that this try has won, although its answer is still out.
-    pub(super) fn row_changed(self, cx: &mut Cx<'_>) -> Result<State, Self> {
-        if cx.desk.live() == Some(self.flip.attempt) { Ok(self.won(cx)) } else { Err(self) }
+    /// Whether the row shows that this try has won, although its answer is still out.
+    pub(super) fn has_won(&self, desk: &Desk) -> bool {
+        desk.live() == Some(self.flip.attempt)
     }
+}
+
+fn forget_attempt(cx: &mut Cx<'_>) {
+    cx.desk.attempt = None;
+    cx.desk.convergence = super::converge::Convergence::default();
+    cx.desk.failed_attempts = cx.desk.failed_attempts.saturating_add(1);
 }

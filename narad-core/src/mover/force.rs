@@ -1,6 +1,7 @@
 //! Promoting the copy of a dead source: no freeze, and gates instead (R63 to R68).
 
-use super::desk::{Cx, Job};
+use super::cx::Cx;
+use super::desk::Job;
 use super::install::{Flip, Installing};
 use super::note::Waiting;
 use super::operation::{Fault, Operation, Outcome};

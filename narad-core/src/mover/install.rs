@@ -5,7 +5,8 @@ use alloc::boxed::Box;
 use super::SourceHealth;
 use super::State;
 use super::close::After;
-use super::desk::{Cx, Desk, Job};
+use super::cx::Cx;
+use super::desk::{Desk, Job};
 use super::flip::Flipping;
 use super::note::Waiting;
 use super::operation::{Fault, Operation, Outcome};
@@ -79,10 +80,10 @@ impl Installing {
         cx.close(After::Failed(Waiting::FreezeMax))
     }
 
-    pub(super) fn done(self, op: OpId, outcome: Outcome, cx: &mut Cx<'_>) -> State {
+    pub(super) fn done(self, op: OpId, outcome: &Outcome, cx: &mut Cx<'_>) -> State {
         assert_eq!(op, self.op, "an installation is all that runs");
         let Outcome::Install(result) = outcome else { unreachable!("checked by the desk") };
-        match result {
+        match *result {
             Ok(()) if self.still_stands(cx.desk) => Flipping::begin(self.flip, self.command, cx),
             // The source has come back: it decides again what is to be copied.
             Ok(()) => settle(cx),

@@ -1,7 +1,7 @@
 //! The barriered read of the row, with which every life and every change of plan begins.
 
 use super::State;
-use super::desk::Cx;
+use super::cx::Cx;
 use super::note::Waiting;
 use super::operation::{Operation, Outcome};
 use super::pause::Then;

@@ -1,7 +1,7 @@
 //! Pausing, with a reason.
 
 use super::State;
-use super::desk::Cx;
+use super::cx::Cx;
 use super::note::Waiting;
 use super::settle::settle;
 use crate::effects::Deadline;

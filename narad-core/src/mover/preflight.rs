@@ -1,7 +1,8 @@
 //! Before a freeze: is anything in the way of a flip that could be found out now (H20)?
 
 use super::State;
-use super::desk::{Cx, Job};
+use super::cx::Cx;
+use super::desk::Job;
 use super::note::Waiting;
 use super::operation::{Fault, Operation, Outcome};
 use super::pause::Then;

@@ -1,9 +1,11 @@
 //! Asking the source to freeze.
 
+use alloc::boxed::Box;
 use core::time::Duration;
 
 use super::State;
-use super::desk::{Cx, Desk, Job};
+use super::cx::Cx;
+use super::desk::{Desk, Job};
 use super::drain::Draining;
 use super::note::Waiting;
 use super::operation::{Fault, Operation, Outcome};
@@ -21,7 +23,7 @@ pub(super) struct Frozen {
     pub(super) attempt: Attempt,
     /// When it was first asked for: the source has not been frozen for longer.
     pub(super) since: Instant,
-    pub(super) capture: Capture,
+    pub(super) capture: Box<Capture>,
 }
 
 impl Frozen {
@@ -87,6 +89,7 @@ impl Preparing {
         let fault = match result {
             Ok(capture) => {
                 let Self { job, attempt, since, .. } = self;
+                let capture = Box::new(capture);
                 return Draining::begin(Frozen { job, attempt, since, capture }, cx);
             }
             Err(fault) => fault,

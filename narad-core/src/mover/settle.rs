@@ -4,7 +4,8 @@
 //! log; then what lost is used again or set aside; only then does a move go on.
 
 use super::catch_up::CatchUp;
-use super::desk::{Cx, Job};
+use super::cx::Cx;
+use super::desk::Job;
 use super::force::Promoting;
 use super::installed::Fate;
 use super::note::{Note, Waiting};

@@ -9,6 +9,7 @@ use crate::partition::{Extent, Listing, Manifest, Position, Staged};
 
 /// The staging area, as far as the operations that were answered tell.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about the disk")]
 pub(super) struct Stage {
     /// The manifest as it would be written now.
     working: Option<Manifest>,

@@ -2,7 +2,8 @@
 
 use super::State;
 use super::close::After;
-use super::desk::{Cx, Desk};
+use super::cx::Cx;
+use super::desk::Desk;
 use super::install::{Flip, Installing};
 use super::note::{Note, Waiting};
 use super::operation::{Fault, Operation, Outcome};
@@ -52,11 +53,11 @@ impl Verifying {
         cx.close(After::Failed(Waiting::SourceRestarted))
     }
 
-    pub(super) fn done(self, op: OpId, outcome: Outcome, cx: &mut Cx<'_>) -> State {
+    pub(super) fn done(self, op: OpId, outcome: &Outcome, cx: &mut Cx<'_>) -> State {
         assert_eq!(op, self.op, "a verification is all that runs");
         let Outcome::Verify(result) = outcome else { unreachable!("checked by the desk") };
         let Frozen { job, attempt, since, ref capture } = self.frozen;
-        let verified = match result {
+        let verified = match *result {
             Ok(verified) => verified,
             Err(Fault::Damaged { base, .. }) => {
                 cx.desk.stage.forget(Some(base));

@@ -1,3 +1,3 @@
-//! The integration tests of `narad-core`, in one binary.
+//! The machines of this crate in small worlds of their own.
 
-mod plan;
+mod mover;
