@@ -212,9 +212,7 @@ impl<S: RaftStore> Raft<S> {
             if !self.node.has_ready() {
                 break;
             }
-            // A snapshot comes before entries in an output, never after them.
-            let replaced = self.node.snap().is_some() && !out.committed.is_empty();
-            if replaced || turn == TURNS_MAX {
+            if turn == TURNS_MAX {
                 out.more = true;
                 break;
             }
@@ -235,6 +233,8 @@ impl<S: RaftStore> Raft<S> {
 
         self.send(saved.messages(), out);
         if let Some(snapshot) = saved.snapshot() {
+            // It came by a message, so it is in the first turn after that, and entries follow it.
+            assert!(out.committed.is_empty(), "a snapshot comes before entries in an output");
             self.applied = snapshot.position.index;
             self.members = vec![(self.applied, snapshot.configuration.clone())];
             out.restored = Some(restored(snapshot));
@@ -268,6 +268,7 @@ impl<S: RaftStore> Raft<S> {
     fn apply(&mut self, entries: Vec<Entry>, out: &mut Output) -> Result<(), RaftError> {
         for mut entry in entries {
             let index = LogIndex(entry.get_index());
+            self.applied = index;
             let committed = match entry.get_entry_type() {
                 EntryType::EntryNormal
                     if entry.get_data().is_empty() && entry.get_context().is_empty() =>
@@ -289,7 +290,6 @@ impl<S: RaftStore> Raft<S> {
                     self.apply_change(index, &change)
                 }
             };
-            self.applied = index;
             out.committed.push(committed);
         }
         Ok(())
@@ -359,8 +359,13 @@ impl<S: RaftStore> Raft<S> {
     }
 
     fn configuration(&self) -> &Configuration {
-        let last = self.members.last();
-        &last.expect("members as of the snapshot are always known").1
+        self.members_at(self.applied)
+    }
+
+    /// Returns the members as of an entry at or after the snapshot.
+    fn members_at(&self, index: LogIndex) -> &Configuration {
+        let known = self.members.iter().rev().find(|(since, _)| *since <= index);
+        &known.expect("members as of the snapshot are always known").1
     }
 }
 

@@ -67,7 +67,7 @@ impl<'a, S: RaftStore> Gate<'a, S> {
         }
         if !no_term && message.get_term() < self.raft.term {
             // Answered or ignored by its term alone.
-            return self.check_kind(message.get_msg_type());
+            return Self::check_kind(message.get_msg_type());
         }
         match message.get_msg_type() {
             MessageType::MsgAppend => self.check_append(message),
@@ -93,7 +93,7 @@ impl<'a, S: RaftStore> Gate<'a, S> {
             | MessageType::MsgUnreachable
             | MessageType::MsgSnapStatus
             | MessageType::MsgCheckQuorum
-            | MessageType::MsgTransferLeader => self.check_kind(message.get_msg_type()),
+            | MessageType::MsgTransferLeader => Self::check_kind(message.get_msg_type()),
         }
     }
 
@@ -141,8 +141,7 @@ impl<'a, S: RaftStore> Gate<'a, S> {
 
     /// Refuses what only a node itself may say, and what is not forwarded here: a proposal goes to
     /// its leader by the caller, who wants to know its fate.
-    #[expect(clippy::unused_self, reason = "called like its siblings")]
-    fn check_kind(&self, kind_of_message: MessageType) -> Result<(), StepError> {
+    fn check_kind(kind_of_message: MessageType) -> Result<(), StepError> {
         match kind_of_message {
             MessageType::MsgHup
             | MessageType::MsgBeat

@@ -252,8 +252,7 @@ impl<S: RaftStore> Raft<S> {
             return Err(OfferError::Outdated { index, have });
         }
         let position = Position { index, term: Term(log.term_at(index.0)) };
-        let known = self.members.iter().rev().find(|(since, _)| *since <= index);
-        let configuration = known.expect("members as of the snapshot are always known").1.clone();
+        let configuration = self.members_at(index).clone();
         let (entries_max, bytes_max) = (self.config.keep_entries, self.config.snapshot_bytes);
         let cut = log.cut_for(position, entries_max, bytes_max);
         let snapshot = Snapshot { position, configuration, data };

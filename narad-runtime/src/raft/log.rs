@@ -9,7 +9,7 @@ use super::error::{RaftError, StoreError};
 use super::membership::Configuration;
 use super::output::Term;
 use super::store::{Batch, Cut, HardState, Loaded, LogEntry, Position, RaftStore, Snapshot};
-use ::raft::eraftpb::{ConfState, Entry};
+use ::raft::eraftpb::Entry;
 use ::raft::{GetEntriesContext, RaftState, Storage, StorageError};
 use bytes::Bytes;
 use narad_core::ids::{LogIndex, NodeId};
@@ -228,7 +228,7 @@ impl<S: RaftStore> Storage for Log<S> {
     fn initial_state(&self) -> ::raft::Result<RaftState> {
         let members = self.snapshot.as_ref().map(|snapshot| snapshot.configuration.for_library());
         let hard_state = for_library_hard_state(self.hard_state);
-        Ok(RaftState::new(hard_state, members.unwrap_or_else(ConfState::default)))
+        Ok(RaftState::new(hard_state, members.unwrap_or_default()))
     }
 
     fn entries(

@@ -106,7 +106,7 @@ pub(crate) struct Cluster {
     pub(crate) delivered: u64,
     pub(crate) hash: u64,
     /// Which messages the network keeps back, and those that it kept.
-    pub(crate) hold: fn(&Message) -> bool,
+    pub(crate) hold: Box<dyn Fn(&Message) -> bool>,
     pub(crate) held: Vec<(u64, Outgoing)>,
     pub(crate) tune: fn(&mut RaftConfig),
     /// Whether nodes make snapshots when asked to.
@@ -132,7 +132,7 @@ impl Cluster {
             chance: Chance::new(seed),
             delivered: 0,
             hash: 0xcbf2_9ce4_8422_2325,
-            hold: |_| false,
+            hold: Box::new(|_| false),
             held: Vec::new(),
             tune,
             snapshots: true,

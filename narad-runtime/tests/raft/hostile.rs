@@ -55,7 +55,7 @@ impl Scene {
         result
     }
 
-    fn to_follower(
+    fn tell_follower(
         &mut self,
         kind: MessageType,
         fill: impl FnOnce(&mut Message),
@@ -63,7 +63,7 @@ impl Scene {
         self.send((self.leader, self.follower), kind, fill)
     }
 
-    fn to_leader(
+    fn tell_leader(
         &mut self,
         kind: MessageType,
         fill: impl FnOnce(&mut Message),
@@ -94,10 +94,10 @@ fn malformed(result: &Result<(), StepError>) -> bool {
 fn a_message_under_a_false_name_or_for_another_node_is_refused() {
     let mut scene = Scene::new();
     let heartbeat = MessageType::MsgHeartbeat;
-    let refused = scene.to_follower(heartbeat, |m| m.set_to(9));
+    let refused = scene.tell_follower(heartbeat, |m| m.set_to(9));
     assert!(matches!(refused, Err(StepError::NotForMe { .. })));
     for says in [0, 9, scene.follower] {
-        let refused = scene.to_follower(heartbeat, |m| m.set_from(says));
+        let refused = scene.tell_follower(heartbeat, |m| m.set_from(says));
         assert!(matches!(refused, Err(StepError::Impersonation { .. })), "{says}");
     }
     scene.still_works();
@@ -108,10 +108,10 @@ fn what_only_a_node_itself_may_say_is_refused_from_a_peer() {
     let mut scene = Scene::new();
     for kind in LOCAL {
         for term in [1, scene.term] {
-            let refused = scene.to_leader(kind, |m| m.set_term(term));
+            let refused = scene.tell_leader(kind, |m| m.set_term(term));
             assert!(matches!(refused, Err(StepError::Forbidden(_))), "{kind:?} {refused:?}");
         }
-        assert!(malformed(&scene.to_leader(kind, |m| m.set_term(0))), "{kind:?}");
+        assert!(malformed(&scene.tell_leader(kind, |m| m.set_term(0))), "{kind:?}");
     }
     scene.still_works();
 }
@@ -120,13 +120,13 @@ fn what_only_a_node_itself_may_say_is_refused_from_a_peer() {
 #[test]
 fn requests_without_entries_are_refused() {
     let mut scene = Scene::new();
-    assert!(scene.to_leader(MessageType::MsgPropose, |m| m.set_term(0)).is_err());
-    assert!(malformed(&scene.to_leader(MessageType::MsgReadIndex, |m| m.set_term(0))));
-    assert!(malformed(&scene.to_leader(MessageType::MsgReadIndex, |m| {
+    assert!(scene.tell_leader(MessageType::MsgPropose, |m| m.set_term(0)).is_err());
+    assert!(malformed(&scene.tell_leader(MessageType::MsgReadIndex, |m| m.set_term(0))));
+    assert!(malformed(&scene.tell_leader(MessageType::MsgReadIndex, |m| {
         m.set_term(0);
         m.set_entries(vec![Entry::default()].into());
     })));
-    assert!(malformed(&scene.to_follower(MessageType::MsgReadIndexResp, |_| {})));
+    assert!(malformed(&scene.tell_follower(MessageType::MsgReadIndexResp, |_| {})));
     scene.still_works();
 }
 
@@ -141,7 +141,7 @@ fn read_requests_are_taken_from_their_owner_by_the_leader_only() {
         m.set_term(0);
         m.set_entries(vec![request.clone()].into());
     };
-    assert_eq!(scene.to_leader(MessageType::MsgReadIndex, fill), Ok(()));
+    assert_eq!(scene.tell_leader(MessageType::MsgReadIndex, fill), Ok(()));
     let third = 6 - scene.leader - scene.follower;
     assert!(malformed(&scene.send((third, scene.leader), MessageType::MsgReadIndex, fill)));
     let to_third = scene.send((scene.follower, third), MessageType::MsgReadIndex, fill);
@@ -153,10 +153,10 @@ fn read_requests_are_taken_from_their_owner_by_the_leader_only() {
 #[test]
 fn a_heartbeat_that_counts_on_entries_beyond_the_log_is_refused() {
     let mut scene = Scene::new();
-    let refused = scene.to_follower(MessageType::MsgHeartbeat, |m| m.set_commit(1000));
+    let refused = scene.tell_follower(MessageType::MsgHeartbeat, |m| m.set_commit(1000));
     assert!(matches!(refused, Err(StepError::BeyondLog { .. })));
     let later = scene.term + 5;
-    let refused = scene.to_follower(MessageType::MsgHeartbeat, |m| {
+    let refused = scene.tell_follower(MessageType::MsgHeartbeat, |m| {
         m.set_term(later);
         m.set_commit(1000);
     });
@@ -169,7 +169,7 @@ fn appends_that_contradict_themselves_are_refused() {
     let mut scene = Scene::new();
     let term = scene.term;
     let mut append = |fill: &dyn Fn(&mut Message)| {
-        let result = scene.to_follower(MessageType::MsgAppend, fill);
+        let result = scene.tell_follower(MessageType::MsgAppend, fill);
         assert!(malformed(&result), "{result:?}");
     };
     // A place outside of the log that has, as far as the library can tell, the right term.
@@ -216,9 +216,9 @@ fn appends_that_contradict_themselves_are_refused() {
 fn terms_that_no_cluster_reaches_are_refused() {
     let mut scene = Scene::new();
     for kind in [MessageType::MsgHeartbeat, MessageType::MsgRequestVote, MessageType::MsgAppend] {
-        let refused = scene.to_follower(kind, |m| m.set_term(u64::MAX));
+        let refused = scene.tell_follower(kind, |m| m.set_term(u64::MAX));
         assert!(matches!(refused, Err(StepError::TermJump { .. })), "{kind:?}");
-        assert!(malformed(&scene.to_follower(kind, |m| m.set_term(0))), "{kind:?}");
+        assert!(malformed(&scene.tell_follower(kind, |m| m.set_term(0))), "{kind:?}");
     }
     scene.still_works();
 }
@@ -227,7 +227,7 @@ fn terms_that_no_cluster_reaches_are_refused() {
 fn numbers_and_fields_that_nobody_sets_are_refused() {
     let mut scene = Scene::new();
     let mut refused = |fill: &dyn Fn(&mut Message)| {
-        assert!(malformed(&scene.to_follower(MessageType::MsgRequestPreVote, fill)));
+        assert!(malformed(&scene.tell_follower(MessageType::MsgRequestPreVote, fill)));
     };
     refused(&|m| m.set_priority(-1));
     refused(&|m| m.set_deprecated_priority(1));
@@ -243,14 +243,14 @@ fn acknowledgements_of_what_was_never_sent_are_refused() {
     let mut scene = Scene::new();
     let last = scene.cluster.raft(scene.leader).status().last.0;
     let response = MessageType::MsgAppendResponse;
-    let refused = scene.to_leader(response, |m| m.set_index(last + 1));
+    let refused = scene.tell_leader(response, |m| m.set_index(last + 1));
     assert!(matches!(refused, Err(StepError::BeyondLog { .. })));
-    assert!(malformed(&scene.to_leader(response, |m| {
+    assert!(malformed(&scene.tell_leader(response, |m| {
         m.set_reject(true);
         m.set_index(1);
         m.set_reject_hint(2);
     })));
-    assert!(malformed(&scene.to_leader(response, |m| {
+    assert!(malformed(&scene.tell_leader(response, |m| {
         m.set_reject(true);
         m.set_reject_hint(u64::MAX);
     })));
@@ -280,7 +280,7 @@ fn snapshots_whose_members_make_no_sense_are_refused() {
     let mut scene = Scene::new();
     let later = scene.term + 1;
     let mut snapshot = |index: u64, term: u64, members: ConfState| {
-        let result = scene.to_follower(MessageType::MsgSnapshot, |m| {
+        let result = scene.tell_follower(MessageType::MsgSnapshot, |m| {
             m.set_term(later);
             m.mut_snapshot().mut_metadata().set_index(index);
             m.mut_snapshot().mut_metadata().set_term(term);
@@ -341,6 +341,24 @@ fn a_vote_that_comes_before_the_log_is_durable_is_refused() {
     }
     scene.cluster.work(follower);
     assert_eq!(scene.cluster.raft(follower).status().last.0, last + 1);
+}
+
+/// A single voter wins an election by asking for it, so it must not ask before its log is durable.
+#[test]
+fn a_single_voter_does_not_lead_before_its_log_is_durable() {
+    let mut cluster = Cluster::new(&[1], 5);
+    let mut append = Message::default();
+    append.set_msg_type(MessageType::MsgAppend);
+    append.set_to(1);
+    append.set_from(2);
+    append.set_term(2);
+    append.set_index(1);
+    append.set_log_term(1);
+    append.set_entries(vec![entry(2, 2)].into());
+    let bytes = append.write_to_bytes().expect("encodable");
+    cluster.raft(1).step(n(2), &bytes).expect("from a leader, for all that it knows");
+    (0..50).for_each(|_| cluster.raft(1).tick());
+    assert_eq!(cluster.elect(), 1);
 }
 
 /// RUSTSEC-2024-0437: a million nested unknown groups must not exhaust the stack.

@@ -141,9 +141,47 @@ fn changes_that_come_too_early_or_make_no_sense_are_refused_with_the_reason() {
     assert_eq!(cluster.raft(leader).configure(&add(5)), Ok(()));
 }
 
-/// If leadership changes just as the joint phase begins, its new leader may never end it by itself.
+/// A joint phase that its leader will not end: here because it was begun that way.
 #[test]
-fn a_joint_phase_that_nobody_ended_can_be_left() {
+fn a_joint_phase_that_nobody_ends_can_be_left() {
+    use narad_core::ids::LogIndex;
+    use narad_runtime::raft::{
+        Batch, Configuration, Cut, HardState, Position, RaftStore, Snapshot, Term,
+    };
+    let mut cluster = Cluster::new(&[], 6);
+    for id in [1, 2, 3] {
+        let position = Position { index: LogIndex(1), term: Term(1) };
+        let configuration = Configuration {
+            voters_outgoing: set(&[1, 2]),
+            ..Configuration::of_voters(set(&[2, 3]))
+        };
+        let mut disk = MemStore::new(n(id));
+        let batch = Batch {
+            cut: Some(Cut::Whole(position)),
+            hard_state: Some(HardState { term: Term(1), vote: None, commit: LogIndex(1) }),
+            snapshot: Some(Snapshot { position, configuration, data: vec![].into() }),
+            must_sync: true,
+            ..Batch::default()
+        };
+        disk.commit(&batch).expect("memory");
+        cluster.add(id, disk);
+    }
+    let leader = cluster.elect();
+    cluster.ticks(20);
+    assert!(cluster.members(leader).is_joint());
+    let add = change("add", &[MemberChange::AddLearner(n(4))]);
+    assert_eq!(cluster.raft(leader).configure(&add), Err(ConfigureError::Joint));
+    assert_eq!(cluster.raft(leader).leave_joint(b"leave".to_vec()), Ok(()));
+    assert_eq!(cluster.raft(leader).leave_joint(vec![]), Err(ConfigureError::Pending));
+    cluster.until("the end", |c| c.node(leader).changes == [(b"leave".to_vec(), true)]);
+    assert!(!cluster.members(leader).is_joint());
+    assert_eq!(cluster.members(leader).voters, set(&[2, 3]));
+    cluster.commit(b"after");
+}
+
+/// If leadership changes just as the joint phase begins, the next leader ends it, or can be told to.
+#[test]
+fn a_joint_phase_outlives_the_leader_that_began_it() {
     let mut cluster = with_learner();
     cluster.agree(&[1, 2, 3, 4]);
     let old = cluster.elect();
@@ -152,11 +190,11 @@ fn a_joint_phase_that_nobody_ended_can_be_left() {
     // The entry reaches the others, and before its end is proposed there, the leader is gone.
     cluster.work(old);
     cluster.hold =
-        |message| message.get_msg_type() == raft::eraftpb::MessageType::MsgAppendResponse;
+        Box::new(|message| message.get_msg_type() == raft::eraftpb::MessageType::MsgAppendResponse);
     cluster.deliver();
     cluster.crash(old);
     cluster.held.clear();
-    cluster.hold = |_| false;
+    cluster.hold = Box::new(|_| false);
     // Three of the old side and the new side are left: 2 of {1,2,3} and 3 of {1,2,3,4} - {old}.
     let new = cluster.elect();
     cluster.until("the joint phase begins", |c| {

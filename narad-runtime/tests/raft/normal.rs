@@ -111,6 +111,22 @@ fn a_cut_off_leader_steps_down_and_rejoins() {
     assert_eq!(cluster.machine(old).entries, [b"a".to_vec(), b"b".to_vec()]);
 }
 
+/// Without pre-votes it would come back with a term of its own and depose the leader.
+#[test]
+fn a_follower_that_was_cut_off_comes_back_without_an_election() {
+    let mut cluster = Cluster::new(&[1, 2, 3], 9);
+    cluster.commit(b"a");
+    let leader = cluster.elect();
+    let before = cluster.raft(leader).status().leadership;
+    let away = leader % 3 + 1;
+    cluster.cut_off.insert(away);
+    cluster.ticks(100);
+    cluster.cut_off.clear();
+    cluster.ticks(100);
+    assert_eq!(cluster.raft(leader).status().leadership, before);
+    assert_eq!(cluster.raft(away).status().leadership.term, before.term);
+}
+
 /// One transaction a turn: a proposal costs a single voter one synced commit, and no more.
 #[test]
 fn a_proposal_of_a_single_voter_is_one_transaction() {

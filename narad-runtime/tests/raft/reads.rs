@@ -127,7 +127,7 @@ fn an_answer_to_an_earlier_life_is_ignored() {
     let leader = cluster.elect();
     let follower = leader % 3 + 1;
     // The request is answered, and the answer stays in the network.
-    cluster.hold = |message| message.get_msg_type() == MessageType::MsgReadIndexResp;
+    cluster.hold = Box::new(|message| message.get_msg_type() == MessageType::MsgReadIndexResp);
     cluster.raft(follower).read_index();
     cluster.deliver();
     assert_eq!(cluster.held.len(), 1);
@@ -143,4 +143,24 @@ fn an_answer_to_an_earlier_life_is_ignored() {
         cluster.work(follower);
     }
     assert_eq!(passed(&mut cluster, follower), []);
+}
+
+/// The answer may reach a follower before the entries that it is about.
+#[test]
+fn a_barrier_waits_until_its_entry_is_applied() {
+    let mut cluster = Cluster::new(&[1, 2, 3], 9);
+    let leader = cluster.elect();
+    cluster.ticks(5);
+    let follower = leader % 3 + 1;
+    cluster.hold = Box::new(move |message| {
+        message.get_to() == follower && message.get_msg_type() == MessageType::MsgAppend
+    });
+    cluster.commit(b"a");
+    cluster.raft(follower).read_index();
+    cluster.ticks(2);
+    assert_eq!(passed(&mut cluster, follower), []);
+    assert_eq!(cluster.machine(follower).entries.len(), 0);
+    cluster.hold = Box::new(|_| false);
+    cluster.until("the barrier", |c| !c.node(follower).reads.is_empty());
+    assert_eq!(cluster.machine(follower).entries, [b"a".to_vec()]);
 }

@@ -173,11 +173,12 @@ fn a_snapshot_whose_fate_nobody_reports_is_sent_again() {
         cluster.commit(&[k]);
     }
     cluster.cut_off.clear();
-    cluster.hold = |message| message.get_msg_type() == raft::eraftpb::MessageType::MsgSnapshot;
+    cluster.hold =
+        Box::new(|message| message.get_msg_type() == raft::eraftpb::MessageType::MsgSnapshot);
     cluster.until("a snapshot under way", |c| !c.held.is_empty());
     let pending = cluster.raft(leader).status().progress[&n(away)].pending_snapshot;
     assert!(pending.is_some());
-    cluster.hold = |_| false;
+    cluster.hold = Box::new(|_| false);
     cluster.held.clear();
     cluster.ticks(40);
     assert_eq!(cluster.node(away).restores, 0);
@@ -210,4 +211,51 @@ fn a_store_that_contradicts_itself_is_an_error_and_no_panic() {
     disk.commit(&batch).expect("memory");
     let error = Raft::open(RaftConfig::new(n(1), 1), disk).err();
     assert!(matches!(error, Some(RaftError::Inconsistent { .. })), "{error:?}");
+}
+
+/// Skipping a committed entry would let replicas diverge; so a node that cannot read one stops.
+#[test]
+fn a_committed_entry_that_cannot_be_understood_stops_the_node() {
+    use narad_runtime::raft::{Batch, HardState, LogEntry, Output, Position, RaftStore, Term};
+    use protobuf::Message as _;
+    use raft::eraftpb::{Entry, EntryType};
+    for kind in [EntryType::EntryConfChange, EntryType::EntryConfChangeV2] {
+        let mut disk = MemStore::new(n(1));
+        Raft::bootstrap(&mut disk, &[n(1)], vec![]).expect("empty");
+        let position = Position { index: LogIndex(2), term: Term(1) };
+        let mut entry = Entry::default();
+        entry.set_entry_type(kind);
+        entry.set_index(2);
+        entry.set_term(1);
+        entry.set_data(vec![0xff; 3].into());
+        let bytes = entry.write_to_bytes().expect("encodable").into();
+        let batch = Batch {
+            entries: vec![LogEntry { position, bytes }],
+            hard_state: Some(HardState { term: Term(1), vote: None, commit: LogIndex(2) }),
+            must_sync: true,
+            ..Batch::default()
+        };
+        disk.commit(&batch).expect("memory");
+        let (mut raft, _) = Raft::open(RaftConfig::new(n(1), 1), disk).expect("sound so far");
+        let mut out = Output::default();
+        let error = raft.ready(&mut out).err();
+        let index = LogIndex(2);
+        assert!(matches!(error, Some(RaftError::UnknownEntry { index: i }) if i == index));
+        assert!(matches!(raft.ready(&mut out), Err(RaftError::Stopped)));
+    }
+}
+
+#[test]
+fn an_entry_that_is_not_what_its_place_says_is_an_error() {
+    use narad_runtime::raft::{Batch, LogEntry, Position, RaftStore, Term};
+    let mut disk = MemStore::new(n(1));
+    Raft::bootstrap(&mut disk, &[n(1)], vec![]).expect("empty");
+    let position = Position { index: LogIndex(2), term: Term(1) };
+    for bytes in [vec![], vec![0xff; 3]] {
+        let entries = vec![LogEntry { position, bytes: bytes.into() }];
+        let batch = Batch { entries, must_sync: true, ..Batch::default() };
+        disk.commit(&batch).expect("memory");
+        let error = Raft::open(RaftConfig::new(n(1), 1), disk.clone()).err();
+        assert!(matches!(error, Some(RaftError::Inconsistent { .. })), "{error:?}");
+    }
 }
