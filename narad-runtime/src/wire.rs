@@ -39,7 +39,7 @@ mod metastore;
 mod partition;
 pub(crate) mod peer;
 #[cfg(test)]
-mod strategy;
+pub(crate) mod strategy;
 #[cfg(test)]
 mod tests;
 

@@ -295,20 +295,22 @@ fn read(form: Form) -> Result<Command, DecodeError> {
 }
 
 fn read_complete_move(complete: message::CompleteMove) -> Result<Command, DecodeError> {
+    let message::CompleteMove { partition, expect, attempt, fence, end, hwm, committed, digest } =
+        complete;
     Ok(Command::CompleteMove {
-        partition: nested(complete.partition)?,
-        expect: nested(complete.expect)?,
-        attempt: nested(complete.attempt)?,
-        fence: match required(complete.fence, "a flip's fence")? {
+        partition: nested(partition)?,
+        expect: nested(expect)?,
+        attempt: nested(attempt)?,
+        fence: match required(fence, "a flip's fence")? {
             message::Fence::Normal(token) => Fence::Normal { token: Coded::from_message(token)? },
             message::Fence::Forced(generation) => {
                 Fence::Forced { generation: Generation(generation) }
             }
         },
-        end: Offset(complete.end),
-        hwm: Offset(complete.hwm),
-        committed: complete.committed.map(Offset),
-        digest: Digest(number(&complete.digest, "a flip's digest")?),
+        end: Offset(end),
+        hwm: Offset(hwm),
+        committed: committed.map(Offset),
+        digest: Digest(number(&digest, "a flip's digest")?),
     })
 }
 

@@ -160,7 +160,12 @@ pub fn encode(kind: Kind, payload: &[u8]) -> Result<Bytes, FrameError> {
     let mut out = BytesMut::with_capacity(LENGTH_BYTES + OVERHEAD_BYTES + payload.len());
     out.put_u32(0);
     put_body(kind, payload, &mut out)?;
-    let length = u32::try_from(out.len() - LENGTH_BYTES).expect("every kind's limit fits 32 bits");
+    let bytes = out.len() - LENGTH_BYTES;
+    let length = u32::try_from(bytes).map_err(|_| FrameError::TooLong {
+        kind,
+        bytes,
+        max: kind.payload_bytes_max(),
+    })?;
     out[..LENGTH_BYTES].copy_from_slice(&length.to_be_bytes());
     Ok(out.freeze())
 }

@@ -1,0 +1,158 @@
+//! The listener: strangers, until they have said who they are.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use rustix::net::sockopt;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::codec::FrameReader;
+use super::greet::{self, GreetError};
+use super::socket::{self, TcpListener, TcpStream};
+use super::transport::Shared;
+use super::{lock, serve};
+use crate::wire::frame::Kind;
+use crate::wire::handshake::{Hello, Purpose, Refused, Why};
+
+/// Pause after a failed accept: the process is out of descriptors, and needs time more than tries.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// The connections whose handshake is not complete. A new one is always let in; if there are too
+/// many, the oldest goes, since an honest peer completes its handshake within milliseconds.
+#[derive(Debug)]
+pub(crate) struct Strangers {
+    max: usize,
+    next: AtomicU64,
+    waiting: Mutex<VecDeque<(u64, CancellationToken)>>,
+}
+
+impl Strangers {
+    pub(crate) fn new(max: usize) -> Self {
+        Self { max: max.max(1), next: AtomicU64::new(0), waiting: Mutex::default() }
+    }
+
+    fn enter(&self, parent: &CancellationToken) -> (u64, CancellationToken) {
+        let stranger = (self.next.fetch_add(1, Ordering::Relaxed), parent.child_token());
+        let mut waiting = lock(&self.waiting);
+        if waiting.len() >= self.max
+            && let Some((_, oldest)) = waiting.pop_front()
+        {
+            oldest.cancel();
+        }
+        waiting.push_back(stranger.clone());
+        stranger
+    }
+
+    fn leave(&self, id: u64) {
+        lock(&self.waiting).retain(|&(waiting, _)| waiting != id);
+    }
+}
+
+/// Accepts connections as long as the transport lives.
+pub(crate) async fn run(shared: Arc<Shared>, listener: TcpListener) {
+    if let Some(name) = &shared.settings.congestion
+        && let Err(error) = sockopt::set_tcp_congestion(&listener, name)
+    {
+        tracing::warn!(name, %error, "the congestion control cannot be set; the system's is used");
+    }
+    while let Some(accepted) = shared.cancel.run_until_cancelled(listener.accept()).await {
+        match accepted {
+            Ok((stream, from)) => {
+                let stranger = shared.strangers.enter(&shared.cancel);
+                shared.spawn(receive(Arc::clone(&shared), stream, from, stranger));
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn receive(
+    shared: Arc<Shared>,
+    stream: TcpStream,
+    from: SocketAddr,
+    (id, evicted): (u64, CancellationToken),
+) {
+    let limit = shared.settings.handshake_timeout;
+    let introduced = evicted.run_until_cancelled(timeout(limit, introduce(&shared, stream))).await;
+    shared.strangers.leave(id);
+    match introduced {
+        Some(Ok(Ok(Some(guest)))) => serve::serve(&shared, guest).await,
+        Some(Ok(Ok(None))) => {}
+        Some(Ok(Err(error))) => tracing::debug!(%from, %error, "no handshake, closed"),
+        Some(Err(_)) => tracing::debug!(%from, "no handshake in time, closed"),
+        None => tracing::debug!(%from, "no handshake yet, closed to make room"),
+    }
+}
+
+/// A dialer whose handshake was accepted.
+#[derive(Debug)]
+pub(crate) struct Guest {
+    pub(crate) hello: Hello,
+    pub(crate) stream: TcpStream,
+    pub(crate) rest: BytesMut,
+    /// Its place, if there are only so many of its kind.
+    pub(crate) _place: Option<OwnedSemaphorePermit>,
+}
+
+async fn introduce(shared: &Shared, stream: TcpStream) -> Result<Option<Guest>, GreetError> {
+    let limit = shared.settings.handshake_timeout;
+    socket::tune(&stream, shared.settings.stall_timeout)?;
+    let mut reader = FrameReader::new(stream, BytesMut::new(), &[Kind::Hello]);
+    let judged = greet::hear(&mut reader).await?.and_then(|hello| {
+        let accepted = greet::judge(&hello, &shared.identity, &*shared.seams.directory)?;
+        Ok((hello, accepted, find_place(shared, hello.purpose)?))
+    });
+    let (mut stream, rest) = reader.into_parts();
+    match judged {
+        Ok((hello, accepted, place)) => {
+            greet::accept(&mut stream, accepted, limit).await?;
+            Ok(Some(Guest { hello, stream, rest, _place: place }))
+        }
+        Err(refused) => {
+            tracing::warn!(from = ?stream.peer_addr().ok(), why = %refused, "refused a connection");
+            greet::refuse(&mut stream, &refused, limit).await?;
+            drain(&mut stream).await?;
+            Ok(None)
+        }
+    }
+}
+
+fn find_place(shared: &Shared, purpose: Purpose) -> Result<Option<OwnedSemaphorePermit>, Refused> {
+    let busy = || Refused {
+        why: Why::Busy,
+        message: "this node has as many such connections as it allows: try again later".to_owned(),
+    };
+    let places = match purpose {
+        Purpose::Control => return Ok(None),
+        Purpose::Join => &shared.joiners,
+        Purpose::Snapshot => &shared.snapshots,
+        Purpose::Bulk => {
+            let bulk = shared.seams.bulk.as_ref().ok_or_else(|| Refused {
+                why: Why::NotServing,
+                message: "this node serves no bulk copies: ask the partition's owner".to_owned(),
+            })?;
+            return if bulk.has_room() { Ok(None) } else { Err(busy()) };
+        }
+    };
+    Arc::clone(places).try_acquire_owned().map(Some).map_err(|_| busy())
+}
+
+/// Waits for the dialer to go, so that it gets to read why: closing with unread bytes would throw
+/// the refusal away on its way.
+async fn drain(stream: &mut TcpStream) -> io::Result<()> {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    stream.shutdown().await?;
+    let mut scrap = [0; 1024];
+    while stream.read(&mut scrap).await? > 0 {}
+    Ok(())
+}

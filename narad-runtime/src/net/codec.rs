@@ -1,0 +1,117 @@
+//! Frames on an asynchronous connection: the length by `LengthDelimitedCodec`, the rest by
+//! [`frame`].
+
+use std::io;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::time::timeout;
+use tokio_util::codec::{Decoder, Encoder, LengthDelimitedCodec};
+
+use crate::wire::frame::{self, Frame, FrameError, HEAD_BYTES, Kind, LENGTH_BYTES, OVERHEAD_BYTES};
+
+/// Why no further frame can be read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ReadError {
+    /// The connection failed.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// The bytes are no frame.
+    #[error("{0}")]
+    Frame(#[from] FrameError),
+    /// The frame has no place here.
+    #[error("a {kind:?} frame has no place on this connection")]
+    Unexpected {
+        /// What it is.
+        kind: Kind,
+    },
+    /// The peer ended the connection within a frame.
+    #[error("the connection ended within a frame")]
+    Torn,
+}
+
+/// Takes frames of the allowed kinds off a connection.
+#[derive(Debug)]
+pub(crate) struct FrameReader<R> {
+    io: R,
+    buffer: BytesMut,
+    lengths: LengthDelimitedCodec,
+    within_frame: bool,
+    allowed: &'static [Kind],
+}
+
+impl<R: AsyncRead + Unpin> FrameReader<R> {
+    /// Reads from a connection of which `buffer` has been read already.
+    pub(crate) fn new(io: R, buffer: BytesMut, allowed: &'static [Kind]) -> Self {
+        let lengths = LengthDelimitedCodec::new();
+        Self { io, buffer, lengths, within_frame: false, allowed }
+    }
+
+    /// Returns the connection and what has been read of the next frame.
+    pub(crate) fn into_parts(self) -> (R, BytesMut) {
+        (self.io, self.buffer)
+    }
+
+    /// Returns the connection, to write to it between two frames.
+    pub(crate) fn io(&mut self) -> &mut R {
+        &mut self.io
+    }
+
+    /// Returns the next frame, or `None` at the end of the connection. May be dropped at any time
+    /// without losing a byte.
+    pub(crate) async fn next(&mut self) -> Result<Option<Frame>, ReadError> {
+        loop {
+            if let Some(frame) = self.decode()? {
+                return Ok(Some(frame));
+            }
+            if self.io.read_buf(&mut self.buffer).await? == 0 {
+                let whole = self.buffer.is_empty() && !self.within_frame;
+                return if whole { Ok(None) } else { Err(ReadError::Torn) };
+            }
+        }
+    }
+
+    /// As [`FrameReader::next`], but fails if not one byte comes for as long as `stall`.
+    pub(crate) async fn next_moving(
+        &mut self,
+        stall: Duration,
+    ) -> Result<Option<Frame>, ReadError> {
+        loop {
+            if let Some(frame) = self.decode()? {
+                return Ok(Some(frame));
+            }
+            let read = timeout(stall, self.io.read_buf(&mut self.buffer));
+            if read.await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?? == 0 {
+                return Err(ReadError::Torn);
+            }
+        }
+    }
+
+    fn decode(&mut self) -> Result<Option<Frame>, ReadError> {
+        if !self.within_frame {
+            let Some(head) = self.buffer.get(..HEAD_BYTES) else { return Ok(None) };
+            // The limit depends on the kind, and must stand before the length is acted upon: the
+            // codec reserves memory for a whole frame as soon as it knows its length (case C59).
+            let kind = frame::check_head(head[LENGTH_BYTES], head[LENGTH_BYTES + 1])?;
+            if !self.allowed.contains(&kind) {
+                return Err(ReadError::Unexpected { kind });
+            }
+            self.lengths.set_max_frame_length(kind.payload_bytes_max() + OVERHEAD_BYTES);
+        }
+        let body = self.lengths.decode(&mut self.buffer)?;
+        self.within_frame = body.is_none();
+        Ok(body.map(|body| frame::decode_body(body.freeze())).transpose()?)
+    }
+}
+
+/// Appends a frame to what will be written.
+pub(crate) fn put_frame(kind: Kind, payload: &[u8], out: &mut BytesMut) -> Result<(), FrameError> {
+    let body = frame::encode_body(kind, payload)?;
+    LengthDelimitedCodec::builder()
+        .max_frame_length(kind.payload_bytes_max() + OVERHEAD_BYTES)
+        .new_codec()
+        .encode(body, out)
+        .expect("the body is within the limit of its kind");
+    Ok(())
+}

@@ -1,0 +1,159 @@
+//! The acceptor's side of a connection, once it is known who dialled.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use narad_core::ids::NodeId;
+use narad_core::peer::Request;
+use tokio::sync::mpsc;
+
+use super::accept::Guest;
+use super::call::{ReplySender, read_request};
+use super::codec::{FrameReader, ReadError, put_frame};
+use super::socket::{self, OwnedReadHalf, OwnedWriteHalf, TcpStream};
+use super::transport::Shared;
+use crate::wire::DecodeError;
+use crate::wire::frame::Kind;
+use crate::wire::handshake::Purpose;
+
+/// Why a connection was closed from this side.
+#[derive(Debug, thiserror::Error)]
+enum Closed {
+    #[error("{0}")]
+    Read(#[from] ReadError),
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+    #[error("{0}")]
+    Decode(#[from] DecodeError),
+    #[error("a joiner may only ask to join")]
+    NotAJoin,
+}
+
+/// Serves a connection until it ends.
+pub(crate) async fn serve(shared: &Arc<Shared>, guest: Guest) {
+    let Guest { hello, stream, rest, _place } = guest;
+    let served = match (hello.purpose, hello.node) {
+        (Purpose::Join, _) => shared.cancel.run_until_cancelled(join(shared, stream, rest)).await,
+        (Purpose::Control, Some(from)) => control(shared, from, stream, rest).await,
+        (Purpose::Snapshot, Some(from)) => {
+            shared.cancel.run_until_cancelled(snapshot(shared, from, stream, rest)).await
+        }
+        (Purpose::Bulk, Some(from)) => Some(bulk(shared, from, stream, rest)),
+        // The handshake admits nobody without an id but joiners.
+        (Purpose::Control | Purpose::Snapshot | Purpose::Bulk, None) => None,
+    };
+    let purpose = hello.purpose;
+    if let Some(Err(reason)) = served {
+        tracing::warn!(from = ?hello.node, ?purpose, %reason, "closed a connection");
+    } else {
+        tracing::debug!(from = ?hello.node, ?purpose, "a connection ended");
+    }
+}
+
+async fn control(
+    shared: &Arc<Shared>,
+    from: NodeId,
+    stream: TcpStream,
+    rest: BytesMut,
+) -> Option<Result<(), Closed>> {
+    let (serial, token) = shared.begin_control(from);
+    let (read, write) = stream.into_split();
+    let (replies, queue) = mpsc::channel(shared.settings.calls_max);
+    let reader = FrameReader::new(read, rest, &[Kind::Raft, Kind::Request]);
+    let both = async {
+        tokio::select! {
+            end = take_all(shared, from, reader, replies) => end,
+            end = reply_all(shared, write, queue) => end,
+        }
+    };
+    let end = token.run_until_cancelled(both).await;
+    shared.end_control(from, serial);
+    end
+}
+
+async fn take_all(
+    shared: &Shared,
+    from: NodeId,
+    mut reader: FrameReader<OwnedReadHalf>,
+    replies: mpsc::Sender<Bytes>,
+) -> Result<(), Closed> {
+    while let Some(frame) = reader.next().await? {
+        if frame.kind == Kind::Raft {
+            shared.seams.inbound.raft(from, frame.payload);
+            continue;
+        }
+        let (id, request) = read_request(&frame.payload)?;
+        // Every request takes the place of its answer in advance, so that answering never waits.
+        let Ok(permit) = replies.clone().try_reserve_owned() else {
+            tracing::debug!(?from, id, "too many unanswered requests, this one is dropped");
+            continue;
+        };
+        let reply = ReplySender::remote(id, permit);
+        match request {
+            Ok(request) => shared.seams.inbound.request(Some(from), request, reply),
+            Err(error) => {
+                tracing::warn!(?from, %error, "a request was not understood");
+                reply.not_understood();
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn reply_all(
+    shared: &Shared,
+    mut writer: OwnedWriteHalf,
+    mut queue: mpsc::Receiver<Bytes>,
+) -> Result<(), Closed> {
+    while let Some(reply) = queue.recv().await {
+        let mut bytes = BytesMut::from(reply);
+        socket::write_all(&mut writer, &mut bytes, shared.settings.stall_timeout).await?;
+    }
+    Ok(())
+}
+
+async fn snapshot(
+    shared: &Shared,
+    from: NodeId,
+    stream: TcpStream,
+    rest: BytesMut,
+) -> Result<(), Closed> {
+    let stall = shared.settings.stall_timeout;
+    let mut reader = FrameReader::new(stream, rest, &[Kind::Snapshot]);
+    let Some(frame) = reader.next_moving(stall).await? else { return Ok(()) };
+    shared.seams.inbound.raft(from, frame.payload);
+    let mut taken = BytesMut::new();
+    put_frame(Kind::SnapshotTaken, &[], &mut taken).map_err(ReadError::from)?;
+    Ok(socket::write_all(reader.io(), &mut taken, stall).await?)
+}
+
+async fn join(shared: &Shared, stream: TcpStream, rest: BytesMut) -> Result<(), Closed> {
+    let stall = shared.settings.stall_timeout;
+    let mut reader = FrameReader::new(stream, rest, &[Kind::Request]);
+    let Some(frame) = reader.next_moving(stall).await? else { return Ok(()) };
+    let (id, request) = read_request(&frame.payload)?;
+    let request = request?;
+    if !matches!(request, Request::Join { .. }) {
+        return Err(Closed::NotAJoin);
+    }
+    let (replies, mut queue) = mpsc::channel(1);
+    let permit = replies.try_reserve_owned().expect("the queue was made for this one answer");
+    shared.seams.inbound.request(None, request, ReplySender::remote(id, permit));
+    // Ends by the answer, by the sender's drop, or when the joiner hangs up.
+    tokio::select! {
+        reply = queue.recv() => {
+            let mut bytes = BytesMut::from(reply.unwrap_or_default());
+            Ok(socket::write_all(reader.io(), &mut bytes, stall).await?)
+        }
+        more = reader.next() => more.map(drop).map_err(Closed::from),
+    }
+}
+
+fn bulk(shared: &Shared, from: NodeId, stream: TcpStream, rest: BytesMut) -> Result<(), Closed> {
+    let stream = stream.into_std()?;
+    stream.set_nonblocking(false)?;
+    if let Some(bulk) = &shared.seams.bulk {
+        bulk.serve(from, stream, rest.freeze());
+    }
+    Ok(())
+}

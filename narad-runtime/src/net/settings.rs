@@ -1,0 +1,54 @@
+//! What can be tuned in the transport.
+
+use std::time::Duration;
+
+/// The transport's limits. The defaults suit a data centre; tests shorten them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// How long a handshake may take, on either side. Default 5 s. Longer lets silent strangers
+    /// stay longer.
+    pub handshake_timeout: Duration,
+    /// How long a dial may take. Default 3 s.
+    pub connect_timeout: Duration,
+    /// How long a peer may take no byte of what it is being sent. Default 10 s; the kernel gives
+    /// unacknowledged data up after the same time.
+    pub stall_timeout: Duration,
+    /// First pause after a peer could not be reached. Default 50 ms.
+    pub backoff_min: Duration,
+    /// Longest such pause. Default 2 s. Longer finds a returned peer later, unless it dials first.
+    pub backoff_max: Duration,
+    /// Messages to one peer that may wait. Default 4096.
+    pub queue_length_max: usize,
+    /// Bytes to one peer that may wait. Default 128 MiB; one message is always accepted.
+    pub queue_bytes_max: usize,
+    /// Calls to one peer, and requests of one peer, that may be unanswered. Default 1024.
+    pub calls_max: usize,
+    /// Connections that have not completed their handshake. Default 64; the oldest gives way.
+    pub strangers_max: usize,
+    /// Joiners that may be connected at once. Default 8.
+    pub joiners_max: usize,
+    /// Snapshots that may arrive at once. Default 4: each holds up to 64 MiB of memory.
+    pub snapshots_max: usize,
+    /// The congestion control of accepted connections, for example `cubic`; `None` is the
+    /// system's. BBR halves the throughput of bulk copies on loopback and very short links.
+    pub congestion: Option<String>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            handshake_timeout: Duration::from_secs(5),
+            connect_timeout: Duration::from_secs(3),
+            stall_timeout: Duration::from_secs(10),
+            backoff_min: Duration::from_millis(50),
+            backoff_max: Duration::from_secs(2),
+            queue_length_max: 4096,
+            queue_bytes_max: 128 << 20,
+            calls_max: 1024,
+            strangers_max: 64,
+            joiners_max: 8,
+            snapshots_max: 4,
+            congestion: None,
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! A blocking connection that never blocks for ever.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use super::CancelFlag;
+use crate::wire::frame::{Decoder, Frame, FrameError, Kind};
+
+/// A blocked read or write looks this often whether it was cancelled.
+const SLICE: Duration = Duration::from_millis(50);
+
+/// Why a read or a write did not succeed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StreamError {
+    /// No byte moved for too long.
+    #[error("no byte moved for too long")]
+    TimedOut,
+    /// The flag was raised.
+    #[error("cancelled")]
+    Cancelled,
+    /// The peer ended the connection.
+    #[error("the peer ended the connection")]
+    Ended,
+    /// The connection failed.
+    #[error("{0}")]
+    Io(io::Error),
+    /// What came is no frame.
+    #[error("{0}")]
+    Frame(#[from] FrameError),
+    /// What came is another frame than the one awaited.
+    #[error("a {0:?} frame has no place here")]
+    Unexpected(Kind),
+}
+
+/// A connection with a patience. Progress renews it; only silence ends it.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    inner: TcpStream,
+    stall: Duration,
+}
+
+impl Stream {
+    /// Takes a blocking connection.
+    pub(crate) fn new(inner: TcpStream, stall: Duration) -> io::Result<Self> {
+        inner.set_read_timeout(Some(SLICE))?;
+        inner.set_write_timeout(Some(SLICE))?;
+        Ok(Self { inner, stall })
+    }
+
+    /// Changes how long silence may last.
+    pub(crate) const fn set_stall(&mut self, stall: Duration) {
+        self.stall = stall;
+    }
+
+    /// Reads at least one byte.
+    pub(crate) fn read(
+        &mut self,
+        buffer: &mut [u8],
+        cancel: &CancelFlag,
+    ) -> Result<usize, StreamError> {
+        match self.patiently(cancel, |stream| stream.read(buffer))? {
+            0 => Err(StreamError::Ended),
+            read => Ok(read),
+        }
+    }
+
+    /// Writes all bytes.
+    pub(crate) fn write_all(
+        &mut self,
+        mut bytes: &[u8],
+        cancel: &CancelFlag,
+    ) -> Result<(), StreamError> {
+        while !bytes.is_empty() {
+            match self.patiently(cancel, |stream| stream.write(bytes))? {
+                0 => return Err(StreamError::Ended),
+                written => bytes = &bytes[written..],
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads one frame and not a byte of what follows it. What `decoder` holds comes first.
+    pub(crate) fn read_frame(
+        &mut self,
+        kind: Kind,
+        decoder: &mut Decoder,
+        cancel: &CancelFlag,
+    ) -> Result<Frame, StreamError> {
+        let mut buffer = [0; 4096];
+        loop {
+            match decoder.next_frame()? {
+                Some(frame) if frame.kind == kind => return Ok(frame),
+                Some(frame) => return Err(StreamError::Unexpected(frame.kind)),
+                None => {}
+            }
+            let wanted = decoder.wanted().min(buffer.len());
+            let read = self.read(&mut buffer[..wanted], cancel)?;
+            decoder.push(&buffer[..read]);
+        }
+    }
+
+    fn patiently(
+        &mut self,
+        cancel: &CancelFlag,
+        mut try_once: impl FnMut(&mut TcpStream) -> io::Result<usize>,
+    ) -> Result<usize, StreamError> {
+        let begin = Instant::now();
+        loop {
+            if cancel.is_cancelled() {
+                return Err(StreamError::Cancelled);
+            }
+            match try_once(&mut self.inner) {
+                Ok(moved) => return Ok(moved),
+                Err(error) => match error.kind() {
+                    io::ErrorKind::Interrupted => {}
+                    io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+                        if begin.elapsed() >= self.stall {
+                            return Err(StreamError::TimedOut);
+                        }
+                    }
+                    _ => return Err(StreamError::Io(error)),
+                },
+            }
+        }
+    }
+}

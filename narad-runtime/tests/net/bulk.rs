@@ -1,0 +1,1 @@
+//! Bulk copies between two nodes.
