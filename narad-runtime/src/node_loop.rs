@@ -28,9 +28,10 @@ use crate::clock::BootClock;
 use crate::raft::RaftStore;
 use crate::replica::{Actions, Input, Replica, ReplicaError};
 
-pub use hands::{Hands, HandsSeams};
+pub use hands::{Ground, Hands, HandsSeams, NextLife};
 pub use inbox::{AskFault, Letter, NodeHandle, Stopped};
-pub use notes::{Counters, Observer};
+pub use notes::{Counters, Observer, Telemetry};
+pub(crate) use storage::LiveBytes;
 
 use inbox::Mailbox;
 
@@ -163,9 +164,7 @@ impl<S: RaftStore + 'static> NodeLoop<S> {
         match letter {
             Letter::Raft { from, bytes } => self.feed(Input::Message { from, bytes: &bytes }),
             Letter::Unreachable(peer) => self.feed(Input::Unreachable(peer)),
-            Letter::SnapshotSent { to, arrived } => {
-                self.feed(Input::SnapshotSent { to, arrived })
-            }
+            Letter::SnapshotSent { to, arrived } => self.feed(Input::SnapshotSent { to, arrived }),
             Letter::Done(op, outcome) => {
                 self.hands.forget(op);
                 self.feed(Input::Event(Event::Done(op, outcome)))

@@ -4,9 +4,10 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::ids::{Attempt, MoveId, NodeId, Offset, Token};
-use crate::metastore::{Assignment, Command, Reply};
+use crate::metastore::{Assignment, Command};
 use crate::partition::{Boundary, Capture, Listing, Manifest, Sidecar, Staged, Verified};
 use crate::peer::Refusal;
+pub(super) use crate::proposals::Proposed;
 
 /// Work with an answer. The variants of [`Outcome`] mirror these.
 ///
@@ -155,16 +156,6 @@ pub struct Copied {
     pub staged: Staged,
     /// How long the copy was held back by the throttle; such time is no stall.
     pub throttled: Duration,
-}
-
-/// What became of a proposal.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub enum Proposed {
-    /// This node's replica applied it.
-    Replied(Reply),
-    /// It may be applied yet, or never (H2).
-    Unknown,
 }
 
 /// Why an operation failed. Which ones an operation can have follows from what it touches: a

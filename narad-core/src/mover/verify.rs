@@ -63,6 +63,7 @@ impl Verifying {
                 cx.desk.stage.forget(Some(base));
                 return self.fail(Waiting::CopyUnverifiable, cx);
             }
+            Err(Fault::Mismatch { .. }) => return self.differs(Refusal::WrongDigest, cx),
             Err(fault) => return self.fail(Waiting::from_fault(fault), cx),
         };
         let (partition, expect) = (cx.desk.partition, job.expect);

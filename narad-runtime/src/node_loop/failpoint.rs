@@ -17,9 +17,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use narad_core::host;
 use narad_core::metastore::Command;
-use narad_core::node::{
-    Gating, GatingOutcome, Operation, Outcome, Staging, StagingOutcome,
-};
+use narad_core::node::{Gating, GatingOutcome, Operation, Outcome, Staging, StagingOutcome};
 use narad_core::peer::Request;
 use rustix::process::{Signal, getpid, kill_process};
 
@@ -220,7 +218,8 @@ mod tests {
 
     #[test]
     fn anything_else_is_refused_with_the_form_that_is_wanted() {
-        for text in ["flip:kill", "before-flip", "before-flip:burn", "before-flip@0:kill", ":kill"] {
+        for text in ["flip:kill", "before-flip", "before-flip:burn", "before-flip@0:kill", ":kill"]
+        {
             assert!(parse(text).is_err(), "{text}");
         }
     }

@@ -140,9 +140,7 @@ impl Hands {
             }
             Operation::Gate(partition, gating) => self.gate(op, partition, gating),
             Operation::Watermarks(partitions) => {
-                self.block(op, move |storage| {
-                    Outcome::Watermarks(storage.watermarks(&partitions))
-                });
+                self.block(op, move |storage| Outcome::Watermarks(storage.watermarks(&partitions)));
             }
             // The replica carries these to Raft itself.
             Operation::Append(_) => self.mailbox.done(op, Outcome::Append(false)),

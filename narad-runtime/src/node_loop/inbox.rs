@@ -77,7 +77,7 @@ impl fmt::Debug for Letter {
 }
 
 /// The node has ended; nobody will answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the node has stopped")]
 pub struct Stopped;
 

@@ -13,9 +13,7 @@ use crate::broker::Broker;
 use crate::clock::wall_ms;
 use crate::log::LogError;
 use crate::store::{PartitionStore, Refusal, StageWriter, StoreError, What};
-use crate::transfer::{
-    CancelFlag, Client, CopyRequest, Sink, Source, SourceError, TransferError,
-};
+use crate::transfer::{CancelFlag, Client, CopyRequest, Sink, Source, SourceError, TransferError};
 
 /// The disk of one node and the way to others' bytes.
 #[derive(Debug)]
@@ -130,9 +128,7 @@ impl Storage {
                 StagingOutcome::Trim(known(store.trim_staging(partition, &keep)))
             }
             Staging::Probe { bytes } => StagingOutcome::Probe(known(store.probe(partition, bytes))),
-            Staging::Verify(boundary) => {
-                StagingOutcome::Verify(self.verify(partition, &boundary))
-            }
+            Staging::Verify(boundary) => StagingOutcome::Verify(self.verify(partition, &boundary)),
             Staging::Install { attempt, sidecar, manifest } => {
                 StagingOutcome::Install(known(store.install(attempt, &sidecar, &manifest)))
             }
@@ -286,9 +282,7 @@ fn transfer_fault(error: &TransferError) -> Fault {
         TransferError::TimedOut { .. } => Fault::TimedOut,
         TransferError::Cancelled { .. } => Fault::Cancelled,
         TransferError::Source(SourceError::Gone | SourceError::OutOfRange) => Fault::ExtentGone,
-        TransferError::Source(SourceError::Disk) => {
-            Fault::Refused(narad_core::peer::Refusal::Disk)
-        }
+        TransferError::Source(SourceError::Disk) => Fault::Refused(narad_core::peer::Refusal::Disk),
         TransferError::Sink { .. } => Fault::Disk,
         TransferError::Malformed => Fault::Malformed,
     }
