@@ -2,10 +2,14 @@
 
 #[cfg(feature = "log")]
 pub mod broker;
+#[cfg(feature = "http")]
+pub mod client;
 #[cfg(feature = "net")]
 pub mod clock;
 #[cfg(feature = "log")]
 pub mod disk;
+#[cfg(feature = "http")]
+pub mod http;
 #[cfg(feature = "log")]
 pub mod log;
 #[cfg(feature = "net")]
@@ -16,6 +20,10 @@ pub mod node_loop;
 pub mod raft;
 #[cfg(feature = "raft")]
 pub mod replica;
+#[cfg(feature = "http")]
+pub mod server;
+#[cfg(feature = "http")]
+pub mod service;
 #[cfg(feature = "log")]
 pub mod store;
 #[cfg(feature = "net")]

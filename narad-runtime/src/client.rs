@@ -1,0 +1,392 @@
+//! A client of the API: for programs that publish to and read from a cluster, and for the command
+//! line.
+//!
+//! It is given some addresses of the cluster and learns the others. Everything that may pass is
+//! waited out with jittered pauses: a partition that changes hands, a node that restarts, a cluster
+//! without a leader. What it cannot know it says: an answer that was lost is either asked for again,
+//! where that does no harm, or returned as [`ClientError::OutcomeUnknown`].
+//!
+//! [`Producer`] repeats records whose outcome is unknown and [`Consumer`] reads what is not
+//! acknowledged again, so that together they deliver at least once.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::http::Method;
+use bytes::Bytes;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::http::ErrorBody;
+use crate::service::{MemberView, MoveView, NewTopic, Read, TopicDetail, TopicView};
+
+mod backoff;
+mod consumer;
+mod endpoint;
+mod producer;
+mod routes;
+mod transport;
+
+pub use consumer::{AckOutcome, Consumer, ConsumerOptions, Delivery, StartAt};
+pub use endpoint::{Endpoint, EndpointError};
+pub use producer::{Delivered, Placement, Producer, ProducerOptions, SendError, Totals};
+use routes::Known;
+use transport::{Answer, CallError, Request, Transport};
+
+/// How patient a client is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientOptions {
+    /// How long connecting may take. Default 2 s.
+    pub connect_timeout: Duration,
+    /// How long one request may take, on top of what it waits. Default 10 s.
+    pub request_timeout: Duration,
+    /// First pause before everything is tried again; doubled up to the next. Default 20 ms.
+    pub retry_min: Duration,
+    /// Longest such pause. Default 2 s.
+    pub retry_max: Duration,
+}
+
+impl Default for ClientOptions {
+    fn default() -> Self {
+        Self {
+            connect_timeout: Duration::from_secs(2),
+            request_timeout: Duration::from_secs(10),
+            retry_min: Duration::from_millis(20),
+            retry_max: Duration::from_secs(2),
+        }
+    }
+}
+
+/// Why a request has no result.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ClientError {
+    /// None of the addresses could be reached; nothing was asked.
+    #[error("no node could be reached: {}", .tried.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Unreachable {
+        /// Each address with the reason.
+        tried: Vec<Tried>,
+    },
+    /// The request was sent, and no answer came.
+    #[error("{endpoint} did not answer ({cause}), so the outcome is not known")]
+    OutcomeUnknown {
+        /// Who was asked.
+        endpoint: Endpoint,
+        /// What happened.
+        cause: String,
+    },
+    /// The node answered that it did not do it.
+    #[error("{}", .body.error)]
+    Refused {
+        /// Who was asked.
+        endpoint: Endpoint,
+        /// The HTTP status.
+        status: u16,
+        /// What the node says.
+        body: Box<ErrorBody>,
+    },
+    /// Whatever answers there does not speak this API.
+    #[error("{endpoint} answers, but not as a Narad node: {cause}")]
+    BadAnswer {
+        /// Who was asked.
+        endpoint: Endpoint,
+        /// What is wrong with the answer.
+        cause: String,
+    },
+}
+
+/// One address that could not be reached.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{endpoint}: {cause}")]
+pub struct Tried {
+    /// The address.
+    pub endpoint: Endpoint,
+    /// What happened.
+    pub cause: String,
+}
+
+impl ClientError {
+    /// Whether the same request may succeed later.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } | Self::OutcomeUnknown { .. } => true,
+            Self::Refused { body, .. } => body.retryable,
+            Self::BadAnswer { .. } => false,
+        }
+    }
+
+    /// Returns the code of a refusal.
+    pub fn code(&self) -> Option<&str> {
+        match self {
+            Self::Refused { body, .. } => Some(&body.code),
+            Self::Unreachable { .. } | Self::OutcomeUnknown { .. } | Self::BadAnswer { .. } => None,
+        }
+    }
+}
+
+/// A client of one cluster. Clones share connections and what has been learned.
+#[derive(Clone)]
+pub struct Client {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    transport: Transport,
+    seeds: Vec<Endpoint>,
+    options: ClientOptions,
+    /// The seed that answered last.
+    preferred: AtomicUsize,
+    /// What is known of topics, by name; at most [`Client::TOPICS_MAX`].
+    topics: Mutex<BTreeMap<String, Known>>,
+    /// Held while routes are fetched, so that many who miss them ask once.
+    fetching: tokio::sync::Mutex<()>,
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("seeds", &self.shared.seeds).finish_non_exhaustive()
+    }
+}
+
+#[derive(Deserialize)]
+struct Members {
+    members: Vec<MemberView>,
+}
+
+#[derive(Deserialize)]
+struct Moves {
+    moves: Vec<MoveView>,
+}
+
+#[derive(Deserialize)]
+struct Topics {
+    topics: Vec<TopicView>,
+}
+
+/// The body of `POST /v1/cluster/moves`.
+#[derive(Serialize)]
+struct MoveRequest<'a> {
+    topic: &'a str,
+    partition: u32,
+    to: &'a str,
+}
+
+impl Client {
+    /// Most topics whose routes are remembered.
+    const TOPICS_MAX: usize = 1024;
+
+    /// Makes a client that knows these addresses of the cluster.
+    ///
+    /// # Panics
+    ///
+    /// If there are none.
+    #[must_use]
+    pub fn new(seeds: Vec<Endpoint>, options: ClientOptions) -> Self {
+        assert!(!seeds.is_empty(), "a client needs the address of at least one node");
+        Self {
+            shared: Arc::new(Shared {
+                transport: Transport::new(options.connect_timeout),
+                seeds,
+                options,
+                preferred: AtomicUsize::new(0),
+                topics: Mutex::default(),
+                fetching: tokio::sync::Mutex::default(),
+            }),
+        }
+    }
+
+    /// Lists the members (R91).
+    ///
+    /// # Errors
+    ///
+    /// See [`ClientError`].
+    pub async fn members(&self, read: Read) -> Result<Vec<MemberView>, ClientError> {
+        let answer = self.get(&read_path("/v1/cluster/members", read)).await?;
+        answer.parse().map(|Members { members }| members)
+    }
+
+    /// Lists the partitions that are mid-move (R92).
+    ///
+    /// # Errors
+    ///
+    /// See [`ClientError`].
+    pub async fn moves(&self, read: Read) -> Result<Vec<MoveView>, ClientError> {
+        let answer = self.get(&read_path("/v1/cluster/moves", read)).await?;
+        answer.parse().map(|Moves { moves }| moves)
+    }
+
+    /// Begins a member's decommission, or cancels it (R82, R94).
+    ///
+    /// # Errors
+    ///
+    /// See [`ClientError`]; a 409 has every reason in its body.
+    pub async fn decommission(&self, member: &str, on: bool) -> Result<(), ClientError> {
+        let path = format!("/v1/cluster/members/{}/decommission", encoded(member));
+        let method = if on { Method::POST } else { Method::DELETE };
+        self.ask(&Request::new(method, &path), Repeat::Harmless).await.map(drop)
+    }
+
+    /// Moves a partition by hand.
+    ///
+    /// # Errors
+    ///
+    /// See [`ClientError`].
+    pub async fn move_partition(
+        &self,
+        topic: &str,
+        partition: u32,
+        to: &str,
+    ) -> Result<(), ClientError> {
+        let body = json(&MoveRequest { topic, partition, to });
+        let request = Request::new(Method::POST, "/v1/cluster/moves").json(body);
+        self.ask(&request, Repeat::Harmless).await.map(drop)
+    }
+
+    /// Creates a topic.
+    ///
+    /// # Errors
+    ///
+    /// See [`ClientError`].
+    pub async fn create_topic(&self, topic: &NewTopic) -> Result<TopicView, ClientError> {
+        let request = Request::new(Method::POST, "/v1/topics").json(json(topic));
+        self.ask(&request, Repeat::Misleading).await?.parse()
+    }
+
+    /// Deletes a topic with all its records.
+    ///
+    /// # Errors
+    ///
+    /// See [`ClientError`].
+    pub async fn delete_topic(&self, topic: &str) -> Result<(), ClientError> {
+        let path = format!("/v1/topics/{}", encoded(topic));
+        let request = Request::new(Method::DELETE, &path);
+        self.ask(&request, Repeat::Misleading).await?;
+        self.shared.topics.lock().unwrap_or_else(PoisonError::into_inner).remove(topic);
+        Ok(())
+    }
+
+    /// Lists the topics.
+    ///
+    /// # Errors
+    ///
+    /// See [`ClientError`].
+    pub async fn topics(&self, read: Read) -> Result<Vec<TopicView>, ClientError> {
+        let answer = self.get(&read_path("/v1/topics", read)).await?;
+        answer.parse().map(|Topics { topics }| topics)
+    }
+
+    /// Shows a topic and who serves its partitions, as some node knows it now.
+    ///
+    /// # Errors
+    ///
+    /// See [`ClientError`].
+    pub async fn topic(&self, topic: &str) -> Result<TopicDetail, ClientError> {
+        self.get(&format!("/v1/topics/{}", encoded(topic))).await?.parse()
+    }
+
+    /// Returns the body of a successful `GET`, as it came.
+    ///
+    /// # Errors
+    ///
+    /// See [`ClientError`].
+    pub async fn get_raw(&self, path: &str) -> Result<Bytes, ClientError> {
+        self.get(path).await.map(|answer| answer.body)
+    }
+
+    /// Makes a producer for one topic.
+    #[must_use]
+    pub fn producer(&self, topic: &str, options: ProducerOptions) -> Producer {
+        Producer::new(self.clone(), topic, options)
+    }
+
+    /// Makes a consumer of all partitions of one topic.
+    ///
+    /// # Errors
+    ///
+    /// If the topic does not exist or no node can be reached.
+    pub async fn consumer(
+        &self,
+        topic: &str,
+        options: ConsumerOptions,
+    ) -> Result<Consumer, ClientError> {
+        Consumer::new(self.clone(), topic, options).await
+    }
+
+    async fn get(&self, path: &str) -> Result<Answer, ClientError> {
+        self.ask(&Request::new(Method::GET, path), Repeat::Harmless).await
+    }
+
+    /// Asks one address after the other, beginning with the one that answered last, until one gives
+    /// an answer that another one would not better.
+    async fn ask(&self, request: &Request, repeat: Repeat) -> Result<Answer, ClientError> {
+        let seeds = &self.shared.seeds;
+        let first = self.shared.preferred.load(Ordering::Relaxed);
+        let mut tried = Vec::new();
+        let mut answered = None;
+        for place in (0..seeds.len()).map(|step| (first + step) % seeds.len()) {
+            let endpoint = &seeds[place];
+            let error = match self.call(endpoint, request).await {
+                Ok(answer) => {
+                    self.shared.preferred.store(place, Ordering::Relaxed);
+                    match answer.into_result() {
+                        Ok(answer) => return Ok(answer),
+                        Err(error) => error,
+                    }
+                }
+                Err(CallError::NotSent(cause)) => {
+                    tried.push(Tried { endpoint: endpoint.clone(), cause });
+                    continue;
+                }
+                Err(CallError::Unanswered(cause)) => {
+                    ClientError::OutcomeUnknown { endpoint: endpoint.clone(), cause }
+                }
+            };
+            let unknown = matches!(error, ClientError::OutcomeUnknown { .. })
+                || error.code() == Some("outcome_unknown");
+            if !error.is_retryable() || (unknown && repeat == Repeat::Misleading) {
+                return Err(error);
+            }
+            answered = Some(error);
+        }
+        Err(answered.unwrap_or(ClientError::Unreachable { tried }))
+    }
+
+    async fn call(&self, endpoint: &Endpoint, request: &Request) -> Result<Answer, CallError> {
+        self.shared.transport.call(endpoint, request, self.shared.options.request_timeout).await
+    }
+}
+
+/// What asking again means after an answer was lost.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Repeat {
+    /// The second answer is as good as the first.
+    Harmless,
+    /// The second answer could be a refusal because the first request was done.
+    Misleading,
+}
+
+impl Answer {
+    fn parse<T: DeserializeOwned>(&self) -> Result<T, ClientError> {
+        serde_json::from_slice(&self.body).map_err(|cause| ClientError::BadAnswer {
+            endpoint: self.endpoint.clone(),
+            cause: cause.to_string(),
+        })
+    }
+}
+
+fn read_path(path: &str, read: Read) -> String {
+    match read {
+        Read::Barrier => path.into(),
+        Read::Stale => format!("{path}?stale=true"),
+    }
+}
+
+fn json(body: &impl Serialize) -> Bytes {
+    serde_json::to_vec(body).expect("these bodies have text keys only").into()
+}
+
+/// Makes a text fit for one step of a path or one value of a query.
+fn encoded(text: &str) -> impl std::fmt::Display {
+    percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC)
+}

@@ -1,0 +1,154 @@
+//! One request to one node.
+
+use std::time::Duration;
+
+use axum::http::{self, Method, StatusCode, header};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper_util::client::legacy::Client as HyperClient;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+
+use super::{ClientError, Endpoint};
+use crate::http::ErrorBody;
+
+/// Longest answer that is read.
+const ANSWER_BYTES_MAX: usize = 64 << 20;
+
+/// Connections to nodes.
+pub(super) struct Transport {
+    hyper: HyperClient<HttpConnector, Full<Bytes>>,
+}
+
+/// What is asked, of whomever.
+#[derive(Clone)]
+pub(super) struct Request {
+    method: Method,
+    path_and_query: String,
+    accept: &'static str,
+    content_type: &'static str,
+    body: Bytes,
+}
+
+/// What a node answered, whatever its status.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) endpoint: Endpoint,
+    pub(super) status: StatusCode,
+    pub(super) body: Bytes,
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(super) enum CallError {
+    /// Nobody can have seen the request.
+    NotSent(String),
+    /// Somebody may have seen it.
+    Unanswered(String),
+}
+
+impl Request {
+    pub(super) fn new(method: Method, path_and_query: &str) -> Self {
+        Self {
+            method,
+            path_and_query: path_and_query.into(),
+            accept: "application/json",
+            content_type: "application/json",
+            body: Bytes::new(),
+        }
+    }
+
+    pub(super) fn json(mut self, body: Bytes) -> Self {
+        self.body = body;
+        self
+    }
+
+    pub(super) fn batch(mut self, body: Bytes) -> Self {
+        self.content_type = crate::http::batch::CONTENT_TYPE;
+        self.body = body;
+        self
+    }
+
+    pub(super) fn accept_batch(mut self) -> Self {
+        self.accept = crate::http::batch::CONTENT_TYPE;
+        self
+    }
+}
+
+impl Transport {
+    pub(super) fn new(connect_timeout: Duration) -> Self {
+        let mut connector = HttpConnector::new();
+        connector.set_connect_timeout(Some(connect_timeout));
+        connector.set_nodelay(true);
+        let hyper = HyperClient::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_max_idle_per_host(16)
+            .build(connector);
+        Self { hyper }
+    }
+
+    /// Asks one node, once.
+    pub(super) async fn call(
+        &self,
+        endpoint: &Endpoint,
+        request: &Request,
+        timeout: Duration,
+    ) -> Result<Answer, CallError> {
+        let mut built = http::Request::builder()
+            .method(request.method.clone())
+            .uri(endpoint.url(&request.path_and_query))
+            .header(header::ACCEPT, request.accept);
+        if !request.body.is_empty() {
+            built = built.header(header::CONTENT_TYPE, request.content_type);
+        }
+        let built = built
+            .body(Full::new(request.body.clone()))
+            .map_err(|error| CallError::NotSent(error.to_string()))?;
+        let exchange = async {
+            let response = self.hyper.request(built).await.map_err(|error| {
+                let cause = innermost(&error);
+                if error.is_connect() {
+                    CallError::NotSent(cause)
+                } else {
+                    CallError::Unanswered(cause)
+                }
+            })?;
+            let status = response.status();
+            let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
+            let body = body.map_err(|error| CallError::Unanswered(error.to_string()))?.to_bytes();
+            Ok(Answer { endpoint: endpoint.clone(), status, body })
+        };
+        tokio::time::timeout(timeout, exchange)
+            .await
+            .unwrap_or_else(|_| Err(CallError::Unanswered(format!("no answer in {timeout:?}"))))
+    }
+}
+
+impl Answer {
+    /// Tells a result from a refusal.
+    pub(super) fn into_result(self) -> Result<Self, ClientError> {
+        if self.status.is_success() {
+            return Ok(self);
+        }
+        match serde_json::from_slice::<ErrorBody>(&self.body) {
+            Ok(body) => Err(ClientError::Refused {
+                endpoint: self.endpoint,
+                status: self.status.as_u16(),
+                body: Box::new(body),
+            }),
+            Err(_) => Err(ClientError::BadAnswer {
+                endpoint: self.endpoint,
+                cause: format!("status {}", self.status),
+            }),
+        }
+    }
+}
+
+/// The last cause of an error: what the system said.
+fn innermost(error: &dyn std::error::Error) -> String {
+    let mut error = error;
+    while let Some(source) = error.source() {
+        error = source;
+    }
+    error.to_string()
+}

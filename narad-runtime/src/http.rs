@@ -1,0 +1,125 @@
+//! The admin and data API of one node.
+//!
+//! | method and path | answer |
+//! |---|---|
+//! | `GET /v1/cluster/members` | `{members: [..]}`, see [`MemberView`](crate::service::MemberView) |
+//! | `GET /v1/cluster/moves` | `{moves: [..]}`, see [`MoveView`](crate::service::MoveView) |
+//! | `POST /v1/cluster/moves` | takes `{topic, partition, to}`; 204 |
+//! | `POST`, `DELETE /v1/cluster/members/{id}/decommission` | 204 |
+//! | `POST /v1/topics` | takes `{name, partitions, parent?}`; 201 and the topic |
+//! | `GET /v1/topics` | `{topics: [..]}` |
+//! | `GET /v1/topics/{topic}` | the topic with its `routes` |
+//! | `DELETE /v1/topics/{topic}` | 204 |
+//! | `POST /v1/topics/{topic}/messages?partition=&key=` | `{results: [..]}`, see [`messages`] |
+//! | `GET /v1/topics/{topic}/messages?partition=&from=&epoch=&max_bytes=&wait_ms=` | records |
+//! | `POST /v1/topics/{topic}/ack?partition=` | takes `{epoch, up_to?, offsets?}`; 204 |
+//! | `GET /healthz`, `GET /readyz` | 200, or 503 |
+//!
+//! Cluster and topic lists are read behind a barrier, so that they include all that was decided
+//! before the question; `?stale=true` asks for what the node knows, which needs no leader.
+//!
+//! Every error is `{error, code, retryable}` ([`ErrorBody`]): 400 and 413 for what cannot be
+//! understood, 404 for what does not exist, 409 with reasons for what is refused, 421 with a
+//! `Location` for what another node owns, 503 for what may work in a moment, such as while there is
+//! no leader. Fields are added over time, never taken away.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::middleware;
+use axum::routing::{get, post};
+use tokio::sync::Semaphore;
+
+use crate::service::Service;
+
+pub mod batch;
+mod cluster;
+mod error;
+pub mod json;
+pub mod messages;
+mod request;
+mod serve;
+mod topics;
+
+pub use error::ErrorBody;
+pub use serve::{Connections, serve};
+
+/// What one node takes from its clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpOptions {
+    /// Longest request body, in bytes. Default 16 MiB.
+    pub body_bytes_max: u64,
+    /// Longest record: key, value and headers, in bytes. Default 1 MiB.
+    pub record_bytes_max: u64,
+    /// Most records in one request. Default 10,000.
+    pub batch_records_max: u32,
+    /// Most bytes that one fetch returns, whatever it asks for. Default 8 MiB.
+    pub fetch_bytes_max: u64,
+    /// Longest time that a fetch waits for a record, whatever it asks for. Default 30 s.
+    pub wait_max: Duration,
+    /// How long a request may take, its body included, on top of what it waits. Default 30 s.
+    pub request_timeout: Duration,
+    /// Bytes of request bodies held at once; more is answered with 503. Default 256 MiB.
+    pub bodies_bytes_max: u64,
+}
+
+impl Default for HttpOptions {
+    fn default() -> Self {
+        Self {
+            body_bytes_max: 16 << 20,
+            record_bytes_max: 1 << 20,
+            batch_records_max: 10_000,
+            fetch_bytes_max: 8 << 20,
+            wait_max: Duration::from_secs(30),
+            request_timeout: Duration::from_secs(30),
+            bodies_bytes_max: 256 << 20,
+        }
+    }
+}
+
+/// Builds the API over a node. Serve it with [`serve`], or nest it into a router of your own.
+///
+/// # Panics
+///
+/// If `options.body_bytes_max` is more than `options.bodies_bytes_max`: no body would be taken.
+pub fn router(service: Arc<dyn Service>, options: HttpOptions) -> Router {
+    assert!(
+        options.body_bytes_max <= options.bodies_bytes_max,
+        "a single body needs to fit into what all bodies may take"
+    );
+    let body_bytes_max = usize::try_from(options.body_bytes_max).unwrap_or(usize::MAX);
+    let bodies = Arc::new(Semaphore::new(request::permits(options.bodies_bytes_max) as usize));
+    let api = Arc::new(Api { service, options, turn: AtomicU64::new(0), bodies });
+    Router::new()
+        .route("/healthz", get(cluster::health))
+        .route("/readyz", get(cluster::readiness))
+        .route("/v1/cluster/members", get(cluster::members))
+        .route(
+            "/v1/cluster/members/{id}/decommission",
+            post(cluster::decommission).delete(cluster::cancel_decommission),
+        )
+        .route("/v1/cluster/moves", get(cluster::moves).post(cluster::move_partition))
+        .route("/v1/topics", get(topics::list).post(topics::create))
+        .route("/v1/topics/{topic}", get(topics::show).delete(topics::delete))
+        .route("/v1/topics/{topic}/messages", get(messages::fetch).post(messages::produce))
+        .route("/v1/topics/{topic}/ack", post(messages::ack))
+        .fallback(error::no_such_route)
+        .method_not_allowed_fallback(error::method_not_allowed)
+        .layer(DefaultBodyLimit::max(body_bytes_max))
+        .layer(middleware::from_fn_with_state(api.clone(), request::within_time))
+        .layer(middleware::from_fn(error::in_shape))
+        .with_state(api)
+}
+
+/// What all handlers share.
+struct Api {
+    service: Arc<dyn Service>,
+    options: HttpOptions,
+    /// Whose turn it is among a topic's partitions.
+    turn: AtomicU64,
+    /// Room for request bodies.
+    bodies: Arc<Semaphore>,
+}

@@ -1,0 +1,78 @@
+//! Members and moves.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::Api;
+use super::error::ApiError;
+use super::request::{ReadQuery, Upload, from_json};
+
+/// Answers as long as the process serves at all.
+pub(super) async fn health() -> Json<Value> {
+    Json(json!({ "status": "ok" }))
+}
+
+/// Answers 200 once the node takes part in the cluster.
+pub(super) async fn readiness(State(api): State<Arc<Api>>) -> Result<Json<Value>, ApiError> {
+    let readiness = api.service.readiness().await;
+    if readiness.ready {
+        return Ok(Json(json!({ "status": "ready" })));
+    }
+    let waiting = readiness.waiting.unwrap_or_else(|| "the node is not registered yet".into());
+    Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "not_ready", waiting))
+}
+
+pub(super) async fn members(
+    State(api): State<Arc<Api>>,
+    Query(query): Query<ReadQuery>,
+) -> Result<Json<Value>, ApiError> {
+    let members = api.service.members(query.into()).await?;
+    Ok(Json(json!({ "members": members })))
+}
+
+pub(super) async fn moves(
+    State(api): State<Arc<Api>>,
+    Query(query): Query<ReadQuery>,
+) -> Result<Json<Value>, ApiError> {
+    let moves = api.service.moves(query.into()).await?;
+    Ok(Json(json!({ "moves": moves })))
+}
+
+pub(super) async fn decommission(
+    State(api): State<Arc<Api>>,
+    Path(member): Path<String>,
+) -> Result<StatusCode, ApiError> {
+    api.service.decommission(&member, true).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(super) async fn cancel_decommission(
+    State(api): State<Arc<Api>>,
+    Path(member): Path<String>,
+) -> Result<StatusCode, ApiError> {
+    api.service.decommission(&member, false).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// The body of `POST /v1/cluster/moves`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MoveRequest {
+    topic: String,
+    partition: u32,
+    to: String,
+}
+
+pub(super) async fn move_partition(
+    State(api): State<Arc<Api>>,
+    upload: Upload,
+) -> Result<StatusCode, ApiError> {
+    let MoveRequest { topic, partition, to } = from_json(&upload.body)?;
+    api.service.move_partition(&topic, partition, &to).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

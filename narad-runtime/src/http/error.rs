@@ -1,0 +1,180 @@
+//! The one shape of an error.
+
+use axum::body::{Body, to_bytes};
+use axum::extract::Request;
+use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+
+use super::messages::PartResult;
+use crate::service::ServiceError;
+
+/// The body of every answer that is not a success.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ErrorBody {
+    /// What went wrong and what to do next, for people.
+    pub error: String,
+    /// The same for programs; stable.
+    pub code: String,
+    /// Whether the same request may succeed later.
+    pub retryable: bool,
+    /// Every reason of a refusal (`blocked`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<String>,
+    /// Where the owner serves HTTP, as `host:port` (`not_owner`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// The parts of a batch that were acknowledged before another part failed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub results: Vec<PartResult>,
+}
+
+/// An answer that is not a success.
+#[derive(Debug)]
+pub(super) struct ApiError {
+    status: StatusCode,
+    body: Box<ErrorBody>,
+    location: Option<String>,
+}
+
+impl ApiError {
+    /// Says that a request cannot be understood.
+    pub(super) fn bad_request(error: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "bad_request", error)
+    }
+
+    pub(super) fn new(status: StatusCode, code: &str, error: impl Into<String>) -> Self {
+        // What a client may repeat as it is: the node or the cluster is not able to right now.
+        let retryable =
+            matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::INSUFFICIENT_STORAGE);
+        let body =
+            ErrorBody { error: error.into(), code: code.into(), retryable, ..ErrorBody::default() };
+        Self { status, body: Box::new(body), location: None }
+    }
+
+    /// Points to the same resource at the owner, if the owner is known.
+    pub(super) fn at_owner(mut self, path_and_query: &str) -> Self {
+        self.location =
+            self.body.owner.as_ref().map(|owner| format!("http://{owner}{path_and_query}"));
+        self
+    }
+
+    /// Adds what was acknowledged before the failure.
+    pub(super) fn after(mut self, results: Vec<PartResult>) -> Self {
+        self.body.results = results;
+        self
+    }
+}
+
+impl From<ServiceError> for ApiError {
+    fn from(error: ServiceError) -> Self {
+        let (status, code) = match &error {
+            ServiceError::NoLeader => (StatusCode::SERVICE_UNAVAILABLE, "no_leader"),
+            ServiceError::UnknownMember(_) => (StatusCode::NOT_FOUND, "unknown_member"),
+            ServiceError::UnknownTopic(_) => (StatusCode::NOT_FOUND, "unknown_topic"),
+            ServiceError::UnknownPartition { .. } => (StatusCode::NOT_FOUND, "unknown_partition"),
+            ServiceError::Blocked(_) => (StatusCode::CONFLICT, "blocked"),
+            ServiceError::Rejected(_) => (StatusCode::CONFLICT, "rejected"),
+            ServiceError::Invalid(_) => (StatusCode::BAD_REQUEST, "invalid"),
+            ServiceError::OutcomeUnknown => (StatusCode::SERVICE_UNAVAILABLE, "outcome_unknown"),
+            ServiceError::NotOwner { .. } => (StatusCode::MISDIRECTED_REQUEST, "not_owner"),
+            ServiceError::Frozen => (StatusCode::SERVICE_UNAVAILABLE, "frozen"),
+            ServiceError::NoLease => (StatusCode::SERVICE_UNAVAILABLE, "no_lease"),
+            ServiceError::NotServing => (StatusCode::SERVICE_UNAVAILABLE, "not_serving"),
+            ServiceError::StaleEpoch => (StatusCode::CONFLICT, "stale_epoch"),
+            ServiceError::DiskFull => (StatusCode::INSUFFICIENT_STORAGE, "disk_full"),
+            ServiceError::Busy => (StatusCode::SERVICE_UNAVAILABLE, "busy"),
+            ServiceError::Internal(_) => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
+        };
+        let mut answer = Self::new(status, code, error.to_string());
+        match error {
+            ServiceError::Blocked(reasons) => answer.body.reasons = reasons,
+            ServiceError::NotOwner { owner } => {
+                // Worth repeating: at the owner, or here once its name is known.
+                answer.body.retryable = true;
+                answer.body.owner = owner;
+            }
+            ServiceError::NoLeader
+            | ServiceError::UnknownMember(_)
+            | ServiceError::UnknownTopic(_)
+            | ServiceError::UnknownPartition { .. }
+            | ServiceError::Rejected(_)
+            | ServiceError::Invalid(_)
+            | ServiceError::OutcomeUnknown
+            | ServiceError::Frozen
+            | ServiceError::NoLease
+            | ServiceError::NotServing
+            | ServiceError::StaleEpoch
+            | ServiceError::DiskFull
+            | ServiceError::Busy
+            | ServiceError::Internal(_) => {}
+        }
+        answer
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let mut response = (self.status, axum::Json(self.body)).into_response();
+        let headers = response.headers_mut();
+        if self.status == StatusCode::SERVICE_UNAVAILABLE {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        if let Some(location) = self.location.and_then(|text| HeaderValue::try_from(text).ok()) {
+            headers.insert(header::LOCATION, location);
+        }
+        response
+    }
+}
+
+/// Answers what no route takes.
+pub(super) async fn no_such_route(uri: Uri) -> ApiError {
+    ApiError::new(
+        StatusCode::NOT_FOUND,
+        "no_such_route",
+        format!("there is nothing at {}", uri.path()),
+    )
+}
+
+/// Answers a method that a route does not take.
+pub(super) async fn method_not_allowed(method: Method, uri: Uri) -> ApiError {
+    let error = format!("{method} is not possible at {}", uri.path());
+    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", error)
+}
+
+/// Brings errors that do not come from a handler, such as a query that cannot be parsed or a body
+/// that is too long, into the one shape.
+pub(super) async fn in_shape(request: Request, next: Next) -> Response {
+    /// Longest message that is taken over.
+    const MESSAGE_BYTES_MAX: usize = 4096;
+    let response = next.run(request).await;
+    let status = response.status();
+    let is_json = response
+        .headers()
+        .get(header::CONTENT_TYPE)
+        .is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
+    if !(status.is_client_error() || status.is_server_error()) || is_json {
+        return response;
+    }
+    let (parts, body) = response.into_parts();
+    let message = to_bytes(body, MESSAGE_BYTES_MAX).await.unwrap_or_default();
+    let message = String::from_utf8_lossy(&message);
+    let message = if message.is_empty() { parts.status.to_string() } else { message.into_owned() };
+    let code = match status {
+        StatusCode::PAYLOAD_TOO_LARGE => "too_large",
+        StatusCode::UNSUPPORTED_MEDIA_TYPE => "unsupported_media_type",
+        StatusCode::NOT_FOUND => "not_found",
+        StatusCode::METHOD_NOT_ALLOWED => "method_not_allowed",
+        other if other.is_server_error() => "internal",
+        _ => "bad_request",
+    };
+    let mut shaped = ApiError::new(status, code, message).into_response();
+    for (name, value) in &parts.headers {
+        // `allow` and the like stay; what describes the old body does not.
+        if !matches!(*name, header::CONTENT_TYPE | header::CONTENT_LENGTH) {
+            shaped.headers_mut().insert(name, value.clone());
+        }
+    }
+    shaped.map(Body::new)
+}

@@ -1,0 +1,333 @@
+//! Producing, fetching and acknowledging records.
+//!
+//! # Producing
+//!
+//! The body is one of
+//!
+//! - `application/octet-stream` or `text/plain`: the value of one record, its key in `?key=`;
+//! - `application/json`: [`Messages`](super::json::Messages);
+//! - `application/x-narad-batch`: see [`super::batch`].
+//!
+//! `?partition=` pins all records to one partition. Without it a record with a key goes to
+//! [`partition_of`] its key; the others go, together, to the partitions that this node serves in turn.
+//! While a partition is about to move, its records go to another one that this node serves, so that
+//! producing goes on (R45); the order of a key has a seam there (R47).
+//!
+//! The answer names where the records went. If a part of a batch fails, the error's `results` name
+//! the parts that were acknowledged before.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use axum::Json;
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use narad_core::ids::{Epoch, Offset};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::Api;
+use super::batch::{self, BatchError, Limits};
+use super::error::ApiError;
+use super::json::{FetchedBody, Messages};
+use super::request::{Upload, from_json, too_large};
+use crate::service::{AckSet, Position, Record, Route, ServiceError, partition_of};
+
+/// Where one part of the records went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartResult {
+    /// The partition.
+    pub partition: u32,
+    /// Offset of the first record.
+    pub first_offset: Offset,
+    /// Offset after the last one.
+    pub next_offset: Offset,
+    /// The owner's reign.
+    pub epoch: Epoch,
+    /// How many records.
+    pub records: u64,
+}
+
+/// The query of a produce request.
+#[derive(Debug, Deserialize)]
+pub(super) struct ProduceQuery {
+    partition: Option<u32>,
+    key: Option<String>,
+}
+
+pub(super) async fn produce(
+    State(api): State<Arc<Api>>,
+    Path(topic): Path<String>,
+    Query(query): Query<ProduceQuery>,
+    headers: HeaderMap,
+    upload: Upload,
+) -> Result<Json<Value>, ApiError> {
+    let mut records = api.records(&headers, &upload.body)?;
+    if records.is_empty() {
+        return Err(ApiError::bad_request("there are no records in the body"));
+    }
+    if let Some(key) = query.key {
+        let key = Bytes::from(key);
+        for record in &mut records {
+            record.key.get_or_insert_with(|| key.clone());
+        }
+    }
+    let limits = api.limits();
+    for record in &records {
+        limits.check(record)?;
+    }
+    let mut results = Vec::new();
+    let parts = if let Some(partition) = query.partition {
+        vec![Part { choices: vec![partition], records }]
+    } else {
+        let routes = api.service.routes(&topic).await?;
+        if routes.is_empty() {
+            // Created, but none of its partitions has an owner yet.
+            return Err(ServiceError::NotServing.into());
+        }
+        api.parts(&routes, records)
+    };
+    for part in parts {
+        match api.append(&topic, part).await {
+            Ok(result) => results.push(result),
+            Err(error) => return Err(error.after(results)),
+        }
+    }
+    Ok(Json(json!({ "results": results })))
+}
+
+/// Records that go to one partition.
+struct Part {
+    /// The partitions that they may go to, the first choice first.
+    choices: Vec<u32>,
+    records: Vec<Record>,
+}
+
+impl Api {
+    fn limits(&self) -> Limits {
+        Limits {
+            records_max: self.options.batch_records_max,
+            record_bytes_max: self.options.record_bytes_max,
+        }
+    }
+
+    /// Reads the records of a body in whatever form they came.
+    fn records(&self, headers: &HeaderMap, body: &Bytes) -> Result<Vec<Record>, ApiError> {
+        let now_ms = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX));
+        let kind = headers.get(header::CONTENT_TYPE).map_or("application/octet-stream", |kind| {
+            let kind = kind.to_str().unwrap_or_default();
+            kind.split(';').next().unwrap_or_default().trim()
+        });
+        match kind {
+            "application/octet-stream" | "text/plain" => {
+                Ok(vec![Record { value: body.clone(), timestamp_ms: now_ms, ..Record::default() }])
+            }
+            "application/json" => {
+                let Messages { messages } = from_json(body)?;
+                self.limits().check_count(messages.len())?;
+                let records = messages.into_iter().map(|message| message.into_record(now_ms));
+                records
+                    .collect::<Result<_, _>>()
+                    .map_err(|error| ApiError::bad_request(error.to_string()))
+            }
+            batch::CONTENT_TYPE => Ok(batch::decode_records(body.clone(), self.limits(), now_ms)?),
+            other => Err(ApiError::new(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "unsupported_media_type",
+                format!(
+                    "the content type {other:?} is not known here; use application/octet-stream \
+                     for one value, application/json or {} for many records",
+                    batch::CONTENT_TYPE
+                ),
+            )),
+        }
+    }
+
+    /// Splits records by the partitions that they may go to.
+    fn parts(&self, routes: &[Route], records: Vec<Record>) -> Vec<Part> {
+        let partitions = u32::try_from(routes.len()).unwrap_or(u32::MAX);
+        let mut by_place: BTreeMap<Option<u32>, Vec<Record>> = BTreeMap::new();
+        for record in records {
+            let place = record.key.as_ref().map(|key| partition_of(key, partitions));
+            by_place.entry(place).or_default().push(record);
+        }
+        let parts = by_place.into_iter().map(|(place, records)| {
+            let here = |route: &&Route| route.serving_here;
+            let served = routes.iter().filter(here).map(|route| route.partition).collect();
+            Part { choices: self.choices(place, served, partitions), records }
+        });
+        parts.collect()
+    }
+
+    /// Returns the partitions to try in order: the one that a key belongs to, then those served
+    /// here, beginning with whose turn it is.
+    fn choices(&self, place: Option<u32>, mut served: Vec<u32>, partitions: u32) -> Vec<u32> {
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        let turn = |among: usize| {
+            usize::try_from(turn % among.max(1) as u64).expect("a remainder of a usize")
+        };
+        let shift = turn(served.len());
+        served.rotate_left(shift);
+        match place {
+            Some(place) => {
+                served.retain(|&partition| partition != place);
+                served.insert(0, place);
+            }
+            // Somebody else's: the answer says whose.
+            None if served.is_empty() => {
+                served.push(u32::try_from(turn(partitions as usize)).expect("below partitions"));
+            }
+            None => {}
+        }
+        served.truncate(CHOICES_MAX);
+        served
+    }
+
+    /// Appends records to the first of the partitions that takes them.
+    async fn append(&self, topic: &str, part: Part) -> Result<PartResult, ApiError> {
+        let Part { choices, records } = part;
+        let count = records.len() as u64;
+        let mut first_refusal = None;
+        for partition in choices {
+            match self.service.produce(topic, partition, records.clone()).await {
+                Ok(produced) => {
+                    return Ok(PartResult {
+                        partition,
+                        first_offset: produced.first_offset,
+                        next_offset: produced.next_offset,
+                        epoch: produced.epoch,
+                        records: count,
+                    });
+                }
+                Err(
+                    error @ (ServiceError::Frozen
+                    | ServiceError::NoLease
+                    | ServiceError::NotServing),
+                ) => {
+                    first_refusal.get_or_insert(error);
+                }
+                // Whoever owns it may well serve it: no reason to break the order of its keys.
+                Err(error @ ServiceError::NotOwner { .. }) if first_refusal.is_none() => {
+                    let path = messages_path(topic, partition);
+                    return Err(ApiError::from(error).at_owner(&path));
+                }
+                Err(ServiceError::NotOwner { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(first_refusal.unwrap_or(ServiceError::NotServing).into())
+    }
+}
+
+/// Most partitions that are tried for one part of a request.
+const CHOICES_MAX: usize = 8;
+
+/// The query of a fetch.
+#[derive(Debug, Deserialize)]
+pub(super) struct FetchQuery {
+    partition: Option<u32>,
+    from: Option<String>,
+    epoch: Option<u64>,
+    max_bytes: Option<u64>,
+    wait_ms: Option<u64>,
+}
+
+pub(super) async fn fetch(
+    State(api): State<Arc<Api>>,
+    Path(topic): Path<String>,
+    Query(query): Query<FetchQuery>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let partition = required_partition(query.partition)?;
+    let from = match query.from.as_deref() {
+        None | Some("committed") => Position::Committed,
+        Some(offset) => {
+            let at = offset.parse().map_err(|_| {
+                ApiError::bad_request(format!(
+                    "from is {offset:?}, but must be an offset or committed"
+                ))
+            })?;
+            Position::Offset { at: Offset(at), epoch: query.epoch.map(Epoch) }
+        }
+    };
+    let bytes_max = api.options.fetch_bytes_max;
+    let bytes_max = query.max_bytes.map_or(bytes_max, |asked| asked.clamp(1, bytes_max));
+    let wait = Duration::from_millis(query.wait_ms.unwrap_or(0)).min(api.options.wait_max);
+    let fetched = match api.service.fetch(&topic, partition, from, bytes_max, wait).await {
+        Ok(fetched) => fetched,
+        Err(error) => {
+            return Err(ApiError::from(error).at_owner(&messages_path(&topic, partition)));
+        }
+    };
+    let wants_batch = headers
+        .get_all(header::ACCEPT)
+        .iter()
+        .any(|kind| kind.to_str().is_ok_and(|kind| kind.contains(batch::CONTENT_TYPE)));
+    if wants_batch {
+        let body = batch::encode_fetched(&fetched);
+        return Ok(([(header::CONTENT_TYPE, batch::CONTENT_TYPE)], body).into_response());
+    }
+    Ok(Json(FetchedBody::new(topic, partition, fetched)).into_response())
+}
+
+/// The query of an acknowledgement.
+#[derive(Debug, Deserialize)]
+pub(super) struct AckQuery {
+    partition: Option<u32>,
+}
+
+/// The body of an acknowledgement.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct AckBody {
+    pub(crate) epoch: Epoch,
+    #[serde(flatten)]
+    pub(crate) acks: AckSet,
+}
+
+pub(super) async fn ack(
+    State(api): State<Arc<Api>>,
+    Path(topic): Path<String>,
+    Query(query): Query<AckQuery>,
+    upload: Upload,
+) -> Result<StatusCode, ApiError> {
+    let partition = required_partition(query.partition)?;
+    let AckBody { epoch, acks } = from_json(&upload.body)?;
+    if acks.offsets.len() > AckSet::OFFSETS_MAX {
+        let most = AckSet::OFFSETS_MAX;
+        return Err(too_large(&format!("there are more than {most} offsets; send several")));
+    }
+    if acks == AckSet::default() {
+        return Err(ApiError::bad_request("the body needs up_to or offsets"));
+    }
+    match api.service.ack(&topic, partition, epoch, acks).await {
+        Ok(()) => Ok(StatusCode::NO_CONTENT),
+        Err(error) => {
+            let path = format!("/v1/topics/{topic}/ack?partition={partition}");
+            Err(ApiError::from(error).at_owner(&path))
+        }
+    }
+}
+
+fn required_partition(partition: Option<u32>) -> Result<u32, ApiError> {
+    partition.ok_or_else(|| ApiError::bad_request("the query needs partition=NUMBER"))
+}
+
+fn messages_path(topic: &str, partition: u32) -> String {
+    format!("/v1/topics/{topic}/messages?partition={partition}")
+}
+
+impl From<BatchError> for ApiError {
+    fn from(error: BatchError) -> Self {
+        if error.is_too_large() {
+            too_large(&error.to_string())
+        } else {
+            Self::bad_request(error.to_string())
+        }
+    }
+}

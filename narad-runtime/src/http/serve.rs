@@ -1,0 +1,97 @@
+//! Serving the API on a socket.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+
+/// What a listener takes from its connections.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Connections {
+    /// Most connections at once; further ones wait in the kernel's queue. Default 1,024.
+    pub connections_max: u32,
+    /// How long a client may take to send a request's head, also the first one. Default 15 s.
+    pub head_timeout: Duration,
+    /// How long requests under way may take when the node stops. Default 10 s.
+    pub shutdown_timeout: Duration,
+}
+
+impl Default for Connections {
+    fn default() -> Self {
+        Self {
+            connections_max: 1024,
+            head_timeout: Duration::from_secs(15),
+            shutdown_timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Serves HTTP/1.1 until `shutdown` resolves, then lets requests under way come to their end.
+///
+/// Garbage on the port costs the connection it came on, and no other one.
+///
+/// # Errors
+///
+/// If the listener is not usable at all. A full table of open files is not such a case: accepting
+/// goes on as soon as there is room.
+///
+/// # Panics
+///
+/// Outside a tokio runtime.
+pub async fn serve(
+    listener: TcpListener,
+    router: Router,
+    connections: Connections,
+    shutdown: impl Future<Output = ()>,
+) -> io::Result<()> {
+    /// Pause after a failed accept, which would fail again at once while files are short.
+    const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+    listener.local_addr()?;
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(connections.head_timeout);
+    let slots = Arc::new(Semaphore::new(connections.connections_max as usize));
+    let graceful = GracefulShutdown::new();
+    let mut shutdown = std::pin::pin!(shutdown);
+    loop {
+        let slot = slots.clone().acquire_owned();
+        let accepted = async {
+            let slot = slot.await.expect("the semaphore is never closed");
+            (slot, listener.accept().await)
+        };
+        let (slot, accepted) = tokio::select! {
+            () = &mut shutdown => break,
+            accepted = accepted => accepted,
+        };
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                tracing::warn!(%error, "a connection could not be accepted");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        // Small answers leave at once; a failure only costs time.
+        let _ = stream.set_nodelay(true);
+        let service = TowerToHyperService::new(router.clone());
+        let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
+        let connection = graceful.watch(connection);
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%peer, error = %error, "a connection ended early");
+            }
+            drop(slot);
+        });
+    }
+    drop(listener);
+    if tokio::time::timeout(connections.shutdown_timeout, graceful.shutdown()).await.is_err() {
+        tracing::warn!("requests were still under way when the time to stop ran out");
+    }
+    Ok(())
+}

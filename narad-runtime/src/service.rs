@@ -1,0 +1,482 @@
+//! What the HTTP API asks of a node: the seam between [`crate::http`] and whatever runs behind it.
+//!
+//! The views are the API's JSON as it stands, and what [`crate::client`] reads back. Fields are only
+//! ever added; whoever reads them ignores what it does not know.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use narad_core::ids::{Epoch, Incarnation, MoveId, Name, NodeId, Offset, TopicId};
+use serde::{Deserialize, Serialize};
+
+/// A node, seen by its operators and clients.
+///
+/// Implementations answer without waiting for long: a fetch waits at most as long as it was told to,
+/// everything else a few seconds. Whatever changes shared state and has no known outcome by then is
+/// [`ServiceError::OutcomeUnknown`].
+#[async_trait]
+pub trait Service: Send + Sync + 'static {
+    /// Tells whether the node is registered and so takes part in the cluster.
+    async fn readiness(&self) -> Readiness;
+
+    /// Lists the members of the cluster, retired ones included (R91).
+    ///
+    /// # Errors
+    ///
+    /// [`ServiceError::NoLeader`] if a barrier was asked for and none could be had.
+    async fn members(&self, read: Read) -> Result<Vec<MemberView>, ServiceError>;
+
+    /// Lists the partitions that are mid-move (R92).
+    ///
+    /// # Errors
+    ///
+    /// [`ServiceError::NoLeader`] if a barrier was asked for and none could be had.
+    async fn moves(&self, read: Read) -> Result<Vec<MoveView>, ServiceError>;
+
+    /// Begins a member's decommission, or cancels it (R82, R94). `member` is its name.
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownMember`](ServiceError::UnknownMember); [`Blocked`](ServiceError::Blocked) with every
+    /// reason why it could never end, before anything has changed;
+    /// [`Rejected`](ServiceError::Rejected); [`NoLeader`](ServiceError::NoLeader);
+    /// [`OutcomeUnknown`](ServiceError::OutcomeUnknown), after which the same call may be made again.
+    async fn decommission(&self, member: &str, on: bool) -> Result<(), ServiceError>;
+
+    /// Creates a topic.
+    ///
+    /// # Errors
+    ///
+    /// [`Rejected`](ServiceError::Rejected) if the name is taken,
+    /// [`UnknownTopic`](ServiceError::UnknownTopic) if there is no such parent, and those of
+    /// [`Service::decommission`] that concern the leader.
+    async fn create_topic(&self, topic: NewTopic) -> Result<TopicView, ServiceError>;
+
+    /// Deletes a topic with all its records.
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownTopic`](ServiceError::UnknownTopic), and those that concern the leader.
+    async fn delete_topic(&self, topic: &str) -> Result<(), ServiceError>;
+
+    /// Lists the topics.
+    ///
+    /// # Errors
+    ///
+    /// [`ServiceError::NoLeader`] if a barrier was asked for and none could be had.
+    async fn topics(&self, read: Read) -> Result<Vec<TopicView>, ServiceError>;
+
+    /// Tells who serves each partition of a topic, as far as this node has learned; in order of the
+    /// partitions.
+    ///
+    /// # Errors
+    ///
+    /// [`ServiceError::UnknownTopic`].
+    async fn routes(&self, topic: &str) -> Result<Vec<Route>, ServiceError>;
+
+    /// Moves a partition to a member by hand, and pins it there. `to` is the member's name.
+    ///
+    /// # Errors
+    ///
+    /// Unknown topic, partition or member; [`Rejected`](ServiceError::Rejected); those that concern
+    /// the leader.
+    async fn move_partition(
+        &self,
+        topic: &str,
+        partition: u32,
+        to: &str,
+    ) -> Result<(), ServiceError>;
+
+    /// Appends records to a partition that this node owns; they are durable when it returns.
+    ///
+    /// # Errors
+    ///
+    /// [`NotOwner`](ServiceError::NotOwner); [`Frozen`](ServiceError::Frozen),
+    /// [`NoLease`](ServiceError::NoLease) and [`NotServing`](ServiceError::NotServing) while it may
+    /// not commit; [`DiskFull`](ServiceError::DiskFull). Nothing of the batch is acknowledged then.
+    async fn produce(
+        &self,
+        topic: &str,
+        partition: u32,
+        records: Vec<Record>,
+    ) -> Result<Produced, ServiceError>;
+
+    /// Reads visible records of a partition that this node owns, also while it is frozen (R48).
+    ///
+    /// Returns at least one record if there is one, and else as many as fit `bytes_max`. Waits up to
+    /// `wait` for a first one.
+    ///
+    /// # Errors
+    ///
+    /// [`NotOwner`](ServiceError::NotOwner), [`NotServing`](ServiceError::NotServing).
+    async fn fetch(
+        &self,
+        topic: &str,
+        partition: u32,
+        from: Position,
+        bytes_max: u64,
+        wait: Duration,
+    ) -> Result<Fetched, ServiceError>;
+
+    /// Acknowledges records that were fetched in `epoch`.
+    ///
+    /// # Errors
+    ///
+    /// [`NotOwner`](ServiceError::NotOwner), or [`StaleEpoch`](ServiceError::StaleEpoch) if the
+    /// offsets may mean other records by now; these are delivered again.
+    async fn ack(
+        &self,
+        topic: &str,
+        partition: u32,
+        epoch: Epoch,
+        acks: AckSet,
+    ) -> Result<(), ServiceError>;
+}
+
+/// How current an answer about the cluster has to be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Read {
+    /// Everything that was decided before the question is in the answer.
+    #[default]
+    Barrier,
+    /// What this node has learned so far; needs no leader.
+    Stale,
+}
+
+/// Whether a node takes part in the cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Readiness {
+    /// Whether its present life is registered.
+    pub ready: bool,
+    /// What it waits for, if it is not.
+    pub waiting: Option<String>,
+}
+
+/// One member, as `GET /v1/cluster/members` shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemberView {
+    /// Its name.
+    pub id: Name,
+    /// Its number; never reused.
+    pub node: NodeId,
+    /// Where it serves HTTP, as `host:port`.
+    pub addr: String,
+    /// Where other nodes reach it, as `host:port`.
+    #[serde(default)]
+    pub peer_addr: String,
+    /// Whether it lives.
+    pub status: MemberStatus,
+    /// Whether it is being decommissioned.
+    pub draining: bool,
+    /// Whether it has said that nothing is left on it.
+    #[serde(default)]
+    pub drained_out: bool,
+    /// Its part in the replicated log.
+    #[serde(default)]
+    pub role: Role,
+    /// Whether it leads.
+    #[serde(default)]
+    pub leader: bool,
+    /// Its present life.
+    #[serde(default)]
+    pub incarnation: Incarnation,
+    /// Partitions that it owns, those on their way out included.
+    pub owned_partitions: u64,
+    /// Partitions on their way in.
+    #[serde(default)]
+    pub inbound_moves: u64,
+    /// Partitions on their way out.
+    pub outbound_moves: u64,
+}
+
+/// Whether a member lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MemberStatus {
+    /// It has registered since it was last declared dead.
+    Alive,
+    /// It was declared dead.
+    Dead,
+    /// It was taken out for good.
+    Retired,
+    /// Something that a newer node says.
+    #[serde(other)]
+    Unknown,
+}
+
+/// A member's part in the replicated log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// It votes.
+    Voter,
+    /// It receives the log.
+    Learner,
+    /// It does neither, or this is not known.
+    #[default]
+    #[serde(other)]
+    None,
+}
+
+/// One partition mid-move, as `GET /v1/cluster/moves` shows it.
+///
+/// What is optional is known to the destination only.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MoveView {
+    /// The topic's name.
+    pub topic: Name,
+    /// The partition.
+    pub partition: u32,
+    /// The owner's name.
+    pub from: Name,
+    /// The destination's name.
+    pub to: Name,
+    /// Which plan for this partition it is.
+    #[serde(default)]
+    pub move_id: MoveId,
+    /// Where the destination is in the move, such as `catch-up`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<String>,
+    /// Bytes that are on the destination's disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_staged: Option<u64>,
+    /// Bytes that the source has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_total: Option<u64>,
+    /// How fast it copies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_per_second: Option<u64>,
+    /// How long the freeze would last if it began now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predicted_freeze_ms: Option<u64>,
+    /// What it waits for, and the remedy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<String>,
+    /// Whether the owner is dead.
+    #[serde(default)]
+    pub source_dead: bool,
+}
+
+/// A topic to create, as `POST /v1/topics` takes it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NewTopic {
+    /// Its name.
+    pub name: Name,
+    /// How many partitions; at least 1.
+    pub partitions: u32,
+    /// The topic that feeds it, if any (R81).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Name>,
+}
+
+/// One topic, as `GET /v1/topics` shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TopicView {
+    /// Its name.
+    pub name: Name,
+    /// Its number; a name that is created again is another topic.
+    pub id: TopicId,
+    /// How many partitions it has.
+    pub partitions: u32,
+    /// The topic that feeds it, if any.
+    #[serde(default)]
+    pub parent: Option<Name>,
+}
+
+/// Who serves one partition, as one node has learned it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Route {
+    /// The partition.
+    pub partition: u32,
+    /// Its owner's name.
+    pub owner: Name,
+    /// Where the owner serves HTTP, as `host:port`.
+    pub addr: String,
+    /// The owner's reign.
+    pub epoch: Epoch,
+    /// Whether the node that was asked is the owner, and serves it.
+    pub serving_here: bool,
+    /// Whether the owner is taken to be alive.
+    pub alive: bool,
+    /// Whether it is to move, so that it may soon be frozen.
+    pub moving: bool,
+}
+
+/// One topic with its routes, as `GET /v1/topics/{topic}` shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TopicDetail {
+    /// The topic.
+    #[serde(flatten)]
+    pub topic: TopicView,
+    /// Who serves each partition, in order.
+    pub routes: Vec<Route>,
+}
+
+/// One record.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Record {
+    /// What places it among the partitions, see [`partition_of`].
+    pub key: Option<Bytes>,
+    /// Its content; may be empty.
+    pub value: Bytes,
+    /// When it was made, in milliseconds of the Unix epoch.
+    pub timestamp_ms: i64,
+    /// Names and values, in order; a name may occur twice.
+    pub headers: Vec<(String, Bytes)>,
+}
+
+impl Record {
+    /// Returns what it counts against limits: its key, value and headers, in bytes.
+    #[must_use]
+    pub fn payload_bytes(&self) -> usize {
+        let headers: usize =
+            self.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
+        self.key.as_ref().map_or(0, Bytes::len) + self.value.len() + headers
+    }
+}
+
+/// Where records went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Produced {
+    /// Offset of the first one.
+    pub first_offset: Offset,
+    /// Offset after the last one.
+    pub next_offset: Offset,
+    /// The owner's reign.
+    pub epoch: Epoch,
+}
+
+/// Where a fetch begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Position {
+    /// At the first record that is not acknowledged.
+    Committed,
+    /// At an offset; one before the log's start means the start.
+    Offset {
+        /// The offset.
+        at: Offset,
+        /// The reign in which the reader got there. An offset at or past the start of the next reign
+        /// is taken back to that start, as other records may be there by now (H15).
+        epoch: Option<Epoch>,
+    },
+}
+
+/// What a fetch found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fetched {
+    /// The records with their offsets, in order.
+    pub records: Vec<(Offset, Record)>,
+    /// Where the next fetch goes on.
+    pub next: Offset,
+    /// Where the log starts.
+    pub start: Offset,
+    /// Offset after the last record that consumers may see.
+    pub hwm: Offset,
+    /// The owner's reign.
+    pub epoch: Epoch,
+    /// Offset after the last record of the acknowledged prefix, if any was acknowledged.
+    pub committed: Option<Offset>,
+}
+
+/// What is acknowledged.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AckSet {
+    /// Everything before this offset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub up_to: Option<Offset>,
+    /// Single records ahead of the acknowledged prefix; at most [`AckSet::OFFSETS_MAX`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub offsets: Vec<Offset>,
+}
+
+impl AckSet {
+    /// Most single offsets in one call.
+    pub const OFFSETS_MAX: usize = 1024;
+}
+
+/// Why a node did not do what it was asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ServiceError {
+    /// No leader could be reached.
+    #[error("the cluster has no leader at the moment; try again")]
+    NoLeader,
+    /// There is no such member.
+    #[error("there is no member {0:?}")]
+    UnknownMember(String),
+    /// There is no such topic.
+    #[error("there is no topic {0:?}")]
+    UnknownTopic(String),
+    /// The topic has no such partition.
+    #[error("topic {topic:?} has no partition {partition}")]
+    UnknownPartition {
+        /// The topic.
+        topic: String,
+        /// The partition asked for.
+        partition: u32,
+    },
+    /// It could never end; nothing was changed.
+    #[error("this cannot be done: {}", .0.join("; "))]
+    Blocked(Vec<String>),
+    /// The cluster refused it; nothing was changed.
+    #[error("the cluster refused: {0}")]
+    Rejected(String),
+    /// A value is outside its range.
+    #[error("{0}")]
+    Invalid(String),
+    /// It may have been done, or may be done yet.
+    #[error("the outcome is not known; ask again, or look before you do anything else")]
+    OutcomeUnknown,
+    /// Another node owns the partition.
+    #[error("another node owns this partition")]
+    NotOwner {
+        /// Where the owner serves HTTP, as `host:port`, if it is known.
+        owner: Option<String>,
+    },
+    /// The partition is about to flip to another owner.
+    #[error("the partition is about to move; try again in a moment")]
+    Frozen,
+    /// The owner is cut off from the leader and may have been succeeded.
+    #[error("the owner has no lease at the moment; try again")]
+    NoLease,
+    /// The owner does not serve the partition yet.
+    #[error("the owner does not serve this partition yet; try again")]
+    NotServing,
+    /// The offsets belong to an earlier reign.
+    #[error("the partition has changed hands since these records were read; they will come again")]
+    StaleEpoch,
+    /// There is no room left.
+    #[error("the node's disk is full; free space on it or move partitions away")]
+    DiskFull,
+    /// Too much is under way.
+    #[error("the node is busy; try again in a moment")]
+    Busy,
+    /// A fault of the node.
+    #[error("the node failed: {0}")]
+    Internal(String),
+}
+
+/// Returns the partition that a key belongs to: `xxh3_64(key) mod partitions`, seed 0.
+///
+/// The same in every version and for every client, so that one key stays in one partition.
+///
+/// # Panics
+///
+/// If `partitions` is 0.
+///
+/// # Examples
+///
+/// A key keeps its partition:
+///
+/// ```
+/// use narad_runtime::service::partition_of;
+///
+/// assert_eq!(partition_of(b"customer-7", 12), 11);
+/// ```
+#[must_use]
+pub fn partition_of(key: &[u8], partitions: u32) -> u32 {
+    assert!(partitions > 0, "a topic has at least one partition");
+    let place = xxhash_rust::xxh3::xxh3_64(key) % u64::from(partitions);
+    u32::try_from(place).expect("a remainder is smaller than its 32-bit divisor")
+}
