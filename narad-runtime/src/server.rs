@@ -1,0 +1,506 @@
+//! One whole node: a data directory, a replica, connections, the API.
+//!
+//! [`Server::start`] puts the parts together in the only order that is safe: the directory is
+//! locked before anything is read, the next incarnation is durable before it is used, and nothing
+//! listens before there is somebody to answer.
+
+mod book;
+mod identity;
+mod node_service;
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use narad_core::config::ConfigError;
+use narad_core::effects::Effects;
+use narad_core::ids::{LogIndex, NodeId};
+use narad_core::metastore::{Addresses, Configuration, State};
+use narad_core::node::{Ask, Identity as NodeIdentity, Node};
+use narad_core::peer::{Answer, Request};
+use tokio::net::TcpListener;
+use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
+
+use crate::broker::Broker;
+use crate::clock::BootClock;
+use crate::http;
+use crate::log::LogLimits;
+use crate::net::{CallError, Identity, Seams, Transport};
+use crate::node_loop::failpoint::{self, FailpointError};
+use crate::node_loop::{
+    AskFault, Counters, Ground, Hands, HandsSeams, LiveBytes, NodeHandle, NodeLoop, Stopped,
+    Telemetry,
+};
+use crate::raft::{Raft, RaftConfig, RaftError, RedbStore, StoreError as RaftStoreError};
+use crate::replica::{Actions, Replica, ReplicaError, load};
+use crate::service::Service;
+use crate::settings::Settings;
+use crate::store::data_dir::DataDir;
+use crate::store::{PartitionStore, SegmentStore, StoreError};
+use crate::transfer::{self, Client, Throttle};
+use crate::wire::Wire;
+use crate::wire::handshake::ClusterId;
+
+use book::{Book, Clerk};
+pub use node_service::NodeService;
+
+/// What a node does when its data directory is new. One that belongs to a cluster already goes on
+/// in it, whatever is said here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// Goes on; a new data directory is an error.
+    Resume,
+    /// Founds a cluster.
+    Bootstrap,
+    /// Joins the cluster that one of these nodes belongs to, given by their peer addresses.
+    Join(Vec<String>),
+}
+
+/// Why a node does not start, or does not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    /// The settings lack the node's name.
+    #[error("the node has no name: set `name` in the configuration file, NARAD_NAME or --name")]
+    Nameless,
+    /// The settings contradict themselves.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// `NARAD_FAILPOINT` holds nonsense.
+    #[error(transparent)]
+    Failpoint(#[from] FailpointError),
+    /// The data directory cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The replicated log cannot be used.
+    #[error("the replicated log in {}: {source}", path.display())]
+    RaftStore {
+        /// Its file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: RaftStoreError,
+    },
+    /// Raft does not start.
+    #[error(transparent)]
+    Raft(#[from] RaftError),
+    /// The replica does not start, or cannot go on.
+    #[error(transparent)]
+    Replica(#[from] ReplicaError),
+    /// An address cannot be listened on.
+    #[error("cannot listen on {address}: {source}; choose another address or stop who has it")]
+    Listen {
+        /// The address.
+        address: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// A new data directory, and nobody said what to do with it.
+    #[error(
+        "the data directory is new: found a cluster with --bootstrap, or join one with --join ADDR"
+    )]
+    New,
+    /// Nobody could admit this node.
+    #[error("not admitted by any of {}: {reason}", addresses.join(", "))]
+    NotAdmitted {
+        /// Who was asked.
+        addresses: Vec<String>,
+        /// What the last one said.
+        reason: String,
+    },
+    /// The file's policy is not the cluster's.
+    #[error(
+        "the policy in the configuration file is not the cluster's ({difference}): remove \
+         [policy] from the file, or make them equal"
+    )]
+    PolicyDiffers {
+        /// The first difference.
+        difference: String,
+    },
+    /// The node ended while it was starting.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
+    /// The policy of a new cluster was not taken.
+    #[error("the policy of the new cluster was refused: {0}")]
+    Policy(AskFault),
+    /// No thread could be had.
+    #[error("no thread for the node: {0}")]
+    Thread(io::Error),
+}
+
+/// A running node.
+pub struct Server {
+    handle: NodeHandle,
+    counters: Arc<Counters>,
+    service: Arc<NodeService>,
+    node: NodeId,
+    peer_addr: SocketAddr,
+    http_addr: SocketAddr,
+    transport: Arc<Transport>,
+    bulk: Arc<transfer::Server>,
+    cancel: CancellationToken,
+    thread: Option<JoinHandle<Result<(), ReplicaError>>>,
+    http: tokio::task::JoinHandle<io::Result<()>>,
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { node, peer_addr, http_addr, .. } = self;
+        f.debug_struct("Server")
+            .field("node", node)
+            .field("peer_addr", peer_addr)
+            .field("http_addr", http_addr)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Server {
+    /// How long a node that founds or joins a cluster waits for each answer.
+    const ADMISSION_TIMEOUT: Duration = Duration::from_secs(10);
+
+    /// Starts a node on the runtime that the caller runs on, and returns once it serves its API.
+    /// Whether it takes part in the cluster yet is another matter; see [`Server::ready`].
+    ///
+    /// # Errors
+    ///
+    /// See [`ServerError`]; nothing is left running then.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime.
+    pub async fn start(settings: &Settings, start: Start) -> Result<Self, ServerError> {
+        failpoint::arm_from_environment()?;
+        settings.node.check(&settings.policy)?;
+        let name = settings.name.clone().ok_or(ServerError::Nameless)?;
+        let mut data_dir = DataDir::open(&settings.data_dir, &name)?;
+        let peer = listen(&settings.listen.peer).await?;
+        let http = listen(&settings.listen.http).await?;
+        let addrs = addresses(settings, &peer, &http);
+        let admitted = identity::admit(&mut data_dir, &name, &addrs, &start).await?;
+
+        let clock = BootClock::new();
+        let life = data_dir.next_incarnation()?;
+        let (raft, state) = open_raft(settings, admitted.node, life, admitted.founder)?;
+        let store: Arc<dyn PartitionStore> = Arc::new(SegmentStore::new(
+            data_dir.disk(),
+            LogLimits { segment_bytes: settings.log.segment_bytes, ..LogLimits::default() },
+        )?);
+        let found = store.recover()?;
+        for problem in &found.problems {
+            tracing::warn!(path = %problem.path.display(), problem.why, "left as it is");
+        }
+        let held = found.partitions.iter().map(|(partition, _)| *partition).collect();
+
+        let book = Arc::new(Book::new(admitted.peers));
+        book.learn(&state);
+        let data_dir = Arc::new(Mutex::new(data_dir));
+        let rate = state.policy().copy_rate_bytes_per_second;
+        let throttle = Arc::new(Throttle::on_real_time(rate));
+        let ground = Arc::new(Ground::new(clock));
+        let broker = Arc::new(Broker::new(Arc::clone(&ground) as _));
+        let who = Identity {
+            cluster: admitted.cluster,
+            node: admitted.node,
+            store_uuid: admitted.store_uuid,
+        };
+
+        let (inbox, letters) = std::sync::mpsc::channel();
+        let handle = NodeHandle::new(inbox);
+        let cancel = CancellationToken::new();
+        let bulk = Arc::new(transfer::Server::new(
+            Arc::new(LiveBytes(Arc::clone(&broker))),
+            Arc::clone(&throttle),
+            transfer::Settings::default(),
+        ));
+        let seams = Seams {
+            directory: Arc::clone(&book) as _,
+            inbound: Arc::new(handle.clone()),
+            bulk: Some(Arc::clone(&bulk) as _),
+        };
+        let peer_addr = local(&peer)?;
+        let net = crate::net::Settings::default();
+        let transport = Arc::new(Transport::start(who, peer, seams, net, &cancel));
+        let client = Client::new(
+            who,
+            Arc::clone(&book) as _,
+            Arc::clone(&throttle),
+            transfer::Settings::default(),
+        );
+        let hands = Hands::new(
+            HandsSeams {
+                transport: Arc::clone(&transport),
+                client: Arc::new(client),
+                store: Arc::clone(&store),
+                broker: Arc::clone(&broker),
+                ground,
+                next_life: next_life(&data_dir),
+                runtime: Handle::current(),
+                request_timeout: settings.node.request_timeout,
+            },
+            &handle,
+        );
+
+        let me = NodeIdentity {
+            node: admitted.node,
+            name: name.clone(),
+            store_uuid: admitted.store_uuid,
+            addrs: addrs.clone(),
+        };
+        let now = clock.now();
+        let (mut first, mut actions) = (Effects::default(), Actions::default());
+        let node =
+            Node::new(now, me, life, settings.node.clone(), state, held, &mut first);
+        let timeout = settings.node.request_timeout;
+        let replica = Replica::new(now, raft, node, timeout, &mut first, &mut actions)?;
+        let counters = Arc::new(Counters::default());
+        let clerk = Clerk::new(Arc::clone(&book), throttle, Arc::clone(&data_dir));
+        let thread = NodeLoop::new(
+            replica,
+            letters,
+            hands,
+            clock,
+            settings.raft.tick,
+            Box::new(clerk),
+            Box::new(Telemetry::new(Arc::clone(&counters))),
+        )
+        .spawn(actions)
+        .map_err(ServerError::Thread)?;
+
+        let http_addr = local(&http)?;
+        let service = Arc::new(NodeService::new(handle.clone(), broker, admitted.node));
+        let router = http::router(Arc::clone(&service) as Arc<dyn Service>, settings.http.clone());
+        let ended = cancel.clone().cancelled_owned();
+        let http = tokio::spawn(http::serve(http, router, settings.connections.clone(), ended));
+        tokio::spawn(sweep_trash(store, settings.node.quarantine, cancel.clone()));
+
+        let server = Self {
+            handle,
+            counters,
+            service,
+            node: admitted.node,
+            peer_addr,
+            http_addr,
+            transport,
+            bulk,
+            cancel,
+            thread: Some(thread),
+            http,
+        };
+        if admitted.founder {
+            server.found(settings, name, addrs, admitted.store_uuid).await?;
+        }
+        Ok(server)
+    }
+
+    /// Makes this node the first member of its cluster, and its policy the cluster's.
+    async fn found(
+        &self,
+        settings: &Settings,
+        name: narad_core::ids::Name,
+        addrs: Addresses,
+        store_uuid: narad_core::ids::StoreUuid,
+    ) -> Result<(), ServerError> {
+        let request = Request::Join { name, store_uuid, addrs };
+        loop {
+            let known = self.handle.query(|node| node.state().members().len() > 0).await?;
+            if known {
+                break;
+            }
+            let answer = self.transport.call(self.node, &request, Self::ADMISSION_TIMEOUT).await;
+            match answer {
+                Ok(Answer::Joined { node, .. }) if node == self.node => break,
+                Ok(Answer::Joined { .. }) | Err(CallError::Closed) => return Err(Stopped.into()),
+                // There is no leader yet: elections take a moment.
+                Ok(_) | Err(_) => tokio::time::sleep(settings.raft.tick).await,
+            }
+        }
+        let wanted = settings.policy.clone();
+        let same = {
+            let wanted = wanted.clone();
+            self.handle.query(move |node| *node.state().policy() == wanted).await?
+        };
+        if !same {
+            self.handle.ask(Ask::SetPolicy(wanted)).await.map_err(ServerError::Policy)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until the node takes part in the cluster.
+    ///
+    /// # Errors
+    ///
+    /// If it ends before that, or its file's policy is not the cluster's (section 6 of the design).
+    pub async fn ready(&self, settings: &Settings) -> Result<(), ServerError> {
+        let tick = settings.raft.tick;
+        while !self.handle.query(Node::is_registered).await? {
+            tokio::time::sleep(tick).await;
+        }
+        let cluster = self.handle.query(|node| node.state().policy().clone()).await?;
+        match settings.policy_difference(&cluster) {
+            Some(difference) => Err(ServerError::PolicyDiffers { difference }),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the node's id.
+    pub const fn node(&self) -> NodeId {
+        self.node
+    }
+
+    /// Returns where other nodes reach it.
+    pub const fn peer_addr(&self) -> SocketAddr {
+        self.peer_addr
+    }
+
+    /// Returns where operators and clients reach it.
+    pub const fn http_addr(&self) -> SocketAddr {
+        self.http_addr
+    }
+
+    /// Returns the way to ask the node.
+    pub const fn handle(&self) -> &NodeHandle {
+        &self.handle
+    }
+
+    /// Returns the node's service, for an API of the embedder's own.
+    pub fn service(&self) -> Arc<NodeService> {
+        Arc::clone(&self.service)
+    }
+
+    /// Returns what the node has done so far.
+    pub fn counters(&self) -> Arc<Counters> {
+        Arc::clone(&self.counters)
+    }
+
+    /// Waits until the node cannot go on. Never returns before that.
+    pub async fn ended(&mut self) -> Result<(), ServerError> {
+        let Some(thread) = self.thread.take() else { return Ok(()) };
+        let ended = tokio::task::spawn_blocking(move || thread.join()).await;
+        match ended {
+            Ok(Ok(result)) => Ok(result?),
+            Ok(Err(panic)) => std::panic::resume_unwind(panic),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Stops the node: no more requests, no more connections. Nothing is lost by it, and nothing
+    /// by a stop without it.
+    ///
+    /// # Errors
+    ///
+    /// What the node ended with, if it could not go on before.
+    pub async fn shutdown(mut self) -> Result<(), ServerError> {
+        self.cancel.cancel();
+        self.handle.stop();
+        let ended = self.ended().await;
+        self.transport.shutdown().await;
+        let bulk = Arc::clone(&self.bulk);
+        drop(tokio::task::spawn_blocking(move || bulk.stop()).await);
+        drop((&mut self.http).await);
+        ended
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.cancel.cancel();
+        self.handle.stop();
+    }
+}
+
+fn open_raft(
+    settings: &Settings,
+    node: NodeId,
+    life: narad_core::ids::Incarnation,
+    founder: bool,
+) -> Result<(Raft<RedbStore>, State), ServerError> {
+    let path = settings.data_dir.join("raft.redb");
+    let fail = |source| ServerError::RaftStore { path: path.clone(), source };
+    let store = if founder && !path.exists() {
+        let mut store = RedbStore::create(&path, node).map_err(fail)?;
+        Raft::bootstrap(&mut store, &[node], first_state(node).to_parts().to_bytes())?;
+        store
+    } else {
+        RedbStore::open(&path, node).map_err(fail)?
+    };
+    let config = RaftConfig {
+        election_ticks_min: settings.raft.election_ticks_min as usize,
+        election_ticks_max: settings.raft.election_ticks_max as usize,
+        heartbeat_ticks: settings.raft.heartbeat_ticks as usize,
+        ..RaftConfig::new(node, life.0)
+    };
+    let (raft, restored) = Raft::open(config, store)?;
+    let state = restored.as_ref().map(load).transpose()?.unwrap_or_default();
+    Ok((raft, state))
+}
+
+/// Returns the state of a cluster that has one voter and nothing else.
+fn first_state(node: NodeId) -> State {
+    let mut state = State::new();
+    let configuration =
+        Configuration { voters: [node].into(), ..Configuration::default() };
+    state.configure(LogIndex(1), configuration).expect("it is the first entry");
+    state
+}
+
+fn next_life(data_dir: &Arc<Mutex<DataDir>>) -> crate::node_loop::NextLife {
+    let data_dir = Arc::clone(data_dir);
+    Arc::new(move || {
+        let data_dir = data_dir.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = data_dir.next_incarnation();
+        next.inspect_err(|error| tracing::error!(%error, "cannot begin the next life")).ok()
+    })
+}
+
+/// Deletes what has been in quarantine for long enough, a little at a time (field fault 19).
+async fn sweep_trash(
+    store: Arc<dyn PartitionStore>,
+    quarantine: Duration,
+    cancel: CancellationToken,
+) {
+    const PAUSE: Duration = Duration::from_secs(60);
+    const FILES_MAX: usize = 16;
+    let quarantine_ms = i64::try_from(quarantine.as_millis()).unwrap_or(i64::MAX);
+    while cancel.run_until_cancelled(tokio::time::sleep(PAUSE)).await.is_some() {
+        let store = Arc::clone(&store);
+        let older_than = crate::clock::wall_ms().saturating_sub(quarantine_ms);
+        let swept = tokio::task::spawn_blocking(move || store.sweep_trash(older_than, FILES_MAX));
+        match swept.await {
+            Ok(Ok(swept)) => tracing::debug!(?swept, "quarantine"),
+            Ok(Err(error)) => tracing::warn!(%error, "cannot empty the quarantine"),
+            Err(_) => return,
+        }
+    }
+}
+
+async fn listen(address: &str) -> Result<TcpListener, ServerError> {
+    let fail = |source| ServerError::Listen { address: address.to_owned(), source };
+    TcpListener::bind(address).await.map_err(fail)
+}
+
+fn local(listener: &TcpListener) -> Result<SocketAddr, ServerError> {
+    let fail = |source| ServerError::Listen { address: "a port".to_owned(), source };
+    listener.local_addr().map_err(fail)
+}
+
+/// Returns what others are told: what the settings say, or where the node really listens.
+fn addresses(settings: &Settings, peer: &TcpListener, http: &TcpListener) -> Addresses {
+    let told = |wanted: &Option<String>, listener: &TcpListener| {
+        let real = || listener.local_addr().map(|addr| addr.to_string()).unwrap_or_default();
+        wanted.clone().unwrap_or_else(real)
+    };
+    Addresses {
+        peer: told(&settings.advertise.peer, peer),
+        http: told(&settings.advertise.http, http),
+    }
+}
+
+/// Returns the cluster id that a founder draws.
+fn draw_cluster() -> ClusterId {
+    let mut bytes = [0; 16];
+    let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
+    assert_eq!(filled, Ok(bytes.len()), "the kernel gives sixteen random bytes");
+    ClusterId(u128::from_be_bytes(bytes))
+}

@@ -1,0 +1,139 @@
+//! Who the other members are and where they listen.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use narad_core::ids::{NodeId, StoreUuid};
+use narad_core::metastore::{Addresses, State};
+use narad_core::node::Node;
+
+use crate::disk::{read_whole, write_atomically};
+use crate::net::Directory;
+use crate::node_loop::Watcher;
+use crate::store::data_dir::DataDir;
+use crate::transfer::Throttle;
+
+/// The file in which a node remembers where others listen, for the time before its replica knows:
+/// a line a member, `id address`.
+const FILE: &str = "peers";
+
+/// Longest file of that kind, in bytes.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// The members, as the replica or the file knows them.
+#[derive(Debug)]
+pub(super) struct Book {
+    members: RwLock<BTreeMap<NodeId, Entry>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Entry {
+    peer: String,
+    /// `None` until the replica has said it.
+    store_uuid: Option<StoreUuid>,
+    retired: bool,
+}
+
+impl Book {
+    pub(super) fn new(peers: Vec<(NodeId, Addresses)>) -> Self {
+        let entry = |(node, addrs): (NodeId, Addresses)| {
+            (node, Entry { peer: addrs.peer, store_uuid: None, retired: false })
+        };
+        Self { members: RwLock::new(peers.into_iter().map(entry).collect()) }
+    }
+
+    /// Takes over what the replicated state says; returns whether anything was new.
+    pub(super) fn learn(&self, state: &State) -> bool {
+        let known = state.members().map(|member| {
+            let (peer, retired) = (member.addrs.peer.clone(), member.retired);
+            (member.id, Entry { peer, store_uuid: Some(member.store_uuid), retired })
+        });
+        let known: BTreeMap<NodeId, Entry> = known.collect();
+        let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);
+        // A replica that has heard nothing yet knows less than the file.
+        let news = !known.is_empty() && *members != known;
+        if news {
+            *members = known;
+        }
+        news
+    }
+
+    fn peers(&self) -> Vec<(NodeId, Addresses)> {
+        let members = self.members.read().unwrap_or_else(PoisonError::into_inner);
+        let addrs = |entry: &Entry| Addresses { peer: entry.peer.clone(), http: String::new() };
+        members.iter().map(|(node, entry)| (*node, addrs(entry))).collect()
+    }
+}
+
+impl Directory for Book {
+    fn address(&self, node: NodeId) -> Option<String> {
+        let members = self.members.read().unwrap_or_else(PoisonError::into_inner);
+        members.get(&node).map(|entry| entry.peer.clone())
+    }
+
+    fn admits(&self, node: NodeId, store_uuid: StoreUuid) -> bool {
+        let members = self.members.read().unwrap_or_else(PoisonError::into_inner);
+        match members.get(&node) {
+            Some(entry) => entry.store_uuid.is_none_or(|known| known == store_uuid),
+            // Before the replica has said anything, whoever knows the cluster's id may be one of
+            // those who will tell it.
+            None => members.values().all(|entry| entry.store_uuid.is_none()),
+        }
+    }
+}
+
+/// Keeps the book, the file and the throttle in line with the replicated state.
+pub(super) struct Clerk {
+    book: Arc<Book>,
+    throttle: Arc<Throttle>,
+    data_dir: Arc<Mutex<DataDir>>,
+}
+
+impl Clerk {
+    pub(super) const fn new(
+        book: Arc<Book>,
+        throttle: Arc<Throttle>,
+        data_dir: Arc<Mutex<DataDir>>,
+    ) -> Self {
+        Self { book, throttle, data_dir }
+    }
+}
+
+impl Watcher for Clerk {
+    fn changed(&mut self, node: &Node) {
+        let state = node.state();
+        if self.book.learn(state) {
+            let data_dir = self.data_dir.lock().unwrap_or_else(PoisonError::into_inner);
+            save(&data_dir, &self.book.peers());
+        }
+        let rate = state.policy().copy_rate_bytes_per_second;
+        if self.throttle.rate() != rate {
+            self.throttle.set_rate(rate);
+        }
+    }
+}
+
+/// Remembers where others listen. A failure costs nothing but time after a restart.
+pub(super) fn save(data_dir: &DataDir, peers: &[(NodeId, Addresses)]) {
+    let line = |(node, addrs): &(NodeId, Addresses)| format!("{node} {}\n", addrs.peer);
+    let text: String = peers.iter().map(line).collect();
+    if let Err(error) = write_atomically(&*data_dir.disk(), Path::new(FILE), text.as_bytes()) {
+        tracing::warn!(%error, "cannot remember where other nodes listen");
+    }
+}
+
+/// Returns where others listened when it was last written down; lines that say nothing are left
+/// out.
+pub(super) fn load(data_dir: &DataDir) -> Vec<(NodeId, Addresses)> {
+    let read = read_whole(&*data_dir.disk(), Path::new(FILE), FILE_BYTES_MAX);
+    let bytes = read.inspect_err(|error| tracing::warn!(%error, "cannot read the peers file"));
+    let Ok(Some(bytes)) = bytes else { return Vec::new() };
+    let text = String::from_utf8_lossy(&bytes);
+    let entry = |line: &str| {
+        let (node, peer) = line.split_once(' ')?;
+        let addrs = Addresses { peer: peer.trim().to_owned(), http: String::new() };
+        Some((NodeId(node.parse().ok()?), addrs))
+    };
+    text.lines().filter_map(entry).collect()
+}

@@ -1,0 +1,98 @@
+//! Who this node is: read from its data directory, founded, or asked for.
+
+use narad_core::ids::{Name, NodeId, StoreUuid};
+use narad_core::metastore::Addresses;
+use narad_core::peer::{Answer, Request};
+
+use super::{Server, ServerError, Start, draw_cluster};
+use crate::net::{Joiner, join};
+use crate::store::data_dir::DataDir;
+use crate::wire::handshake::ClusterId;
+
+/// A node that has an id.
+pub(super) struct Admitted {
+    pub(super) node: NodeId,
+    pub(super) cluster: ClusterId,
+    pub(super) store_uuid: StoreUuid,
+    /// Whether it is the first member of its cluster, and may not have said so yet.
+    pub(super) founder: bool,
+    /// Where other members listen, as far as this node has been told.
+    pub(super) peers: Vec<(NodeId, Addresses)>,
+}
+
+/// Finds out who this node is; asks to be admitted if it is nobody yet.
+pub(super) async fn admit(
+    data_dir: &mut DataDir,
+    name: &Name,
+    addrs: &Addresses,
+    start: &Start,
+) -> Result<Admitted, ServerError> {
+    let identity = data_dir.identity();
+    let store_uuid = identity.store_uuid;
+    if let (Some(node), Some(cluster)) = (identity.node, identity.cluster) {
+        let cluster = ClusterId(cluster);
+        // The first member is the founder for ever; being it again changes nothing.
+        let founder = node == FOUNDER;
+        let peers = super::book::load(data_dir);
+        return Ok(Admitted { node, cluster, store_uuid, founder, peers });
+    }
+    match start {
+        Start::Resume => Err(ServerError::New),
+        Start::Bootstrap => {
+            let cluster = draw_cluster();
+            data_dir.join(cluster.0, FOUNDER)?;
+            let node = FOUNDER;
+            Ok(Admitted { node, cluster, store_uuid, founder: true, peers: Vec::new() })
+        }
+        Start::Join(addresses) => {
+            let (node, cluster, peers) = ask(addresses, name, store_uuid, addrs).await?;
+            data_dir.join(cluster.0, node)?;
+            super::book::save(data_dir, &peers);
+            Ok(Admitted { node, cluster, store_uuid, founder: false, peers })
+        }
+    }
+}
+
+/// The id that a new cluster gives to its first member.
+const FOUNDER: NodeId = NodeId(1);
+
+type Answered = (NodeId, ClusterId, Vec<(NodeId, Addresses)>);
+
+/// Asks members to be admitted, one after the other and over again: asking twice is harmless, and
+/// a cluster that elects a leader answers a moment later.
+async fn ask(
+    addresses: &[String],
+    name: &Name,
+    store_uuid: StoreUuid,
+    addrs: &Addresses,
+) -> Result<Answered, ServerError> {
+    const ROUNDS: usize = 6;
+    const PAUSE: std::time::Duration = std::time::Duration::from_millis(500);
+    let request =
+        Request::Join { name: name.clone(), store_uuid, addrs: addrs.clone() };
+    let joiner = Joiner { cluster: None, store_uuid };
+    let mut reason = "nobody was asked".to_owned();
+    for round in 0..ROUNDS {
+        if round > 0 {
+            tokio::time::sleep(PAUSE).await;
+        }
+        for address in addresses {
+            match join(address, joiner, &request, Server::ADMISSION_TIMEOUT).await {
+                Ok(joined) => match joined.answer {
+                    Answer::Joined { node, peers } => return Ok((node, joined.cluster, peers)),
+                    Answer::Refused(
+                        refusal @ narad_core::peer::Refusal::NotAdmitted(_),
+                    ) => {
+                        let addresses = addresses.to_vec();
+                        let reason = refusal.to_string();
+                        return Err(ServerError::NotAdmitted { addresses, reason });
+                    }
+                    Answer::Refused(refusal) => reason = refusal.to_string(),
+                    _ => "the answer was none to this question".clone_into(&mut reason),
+                },
+                Err(error) => reason = format!("{address}: {error}"),
+            }
+        }
+    }
+    Err(ServerError::NotAdmitted { addresses: addresses.to_vec(), reason })
+}
