@@ -167,6 +167,41 @@ fn a_store_with_a_damaged_record_is_an_error() {
     assert!(matches!(loaded, Err(StoreError::Corrupt { .. })), "{loaded:?}");
 }
 
+/// Damage anywhere in the file, or a file that was cut: an error or the right content.
+#[test]
+fn a_damaged_or_cut_file_is_never_taken_for_a_sound_one() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let (good, bad) = (directory.path().join("good.redb"), directory.path().join("bad.redb"));
+    let mut store = RedbStore::create(&good, n(1)).expect("a new file");
+    Raft::bootstrap(&mut store, &[n(1)], vec![]).expect("empty");
+    let (mut raft, mut machine) = start(store);
+    for k in 0..15_u8 {
+        raft.propose(vec![], vec![k; 2000]).expect("it leads");
+        work(&mut raft, &mut machine);
+    }
+    drop(raft);
+    let expected = RedbStore::open(&good).expect("closed").load().expect("read");
+    let bytes = std::fs::read(&good).expect("read");
+    let mut refused = 0;
+    // Much of the header, which says where all else is, and some of the rest.
+    let header = (0..320).step_by(5);
+    let rest = (320..bytes.len()).step_by(bytes.len() / 60);
+    for at in header.chain(rest) {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 0x41;
+        for content in [&damaged[..], &bytes[..at]] {
+            std::fs::write(&bad, content).expect("written");
+            match RedbStore::open(&bad).and_then(|store| store.load()) {
+                Ok(loaded) => {
+                    assert!(loaded == expected, "damage at {at} of {}", content.len());
+                }
+                Err(_) => refused += 1,
+            }
+        }
+    }
+    assert!(refused > 100, "{refused}");
+}
+
 fn batches() -> impl Strategy<Value = Vec<(u8, u64, usize, bool)>> {
     prop::collection::vec((0..6_u8, 0..8_u64, 0..5_usize, any::<bool>()), 1..25)
 }

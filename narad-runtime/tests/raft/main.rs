@@ -7,6 +7,7 @@ mod hostile;
 mod killed;
 mod lossy;
 mod members;
+mod nonsense;
 mod normal;
 mod reads;
 mod snapshots;

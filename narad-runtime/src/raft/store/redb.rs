@@ -258,6 +258,9 @@ impl std::fmt::Debug for RedbStore {
 fn database(path: &Path, create: bool) -> Result<Database, StoreError> {
     let mut builder = Database::builder();
     builder.set_cache_size(CACHE_BYTES);
+    // Without this a page that the disk changed is believed, or ends the process. The file is
+    // small, and all of it is read at the start anyway.
+    builder.set_check_integrity_on_open(true);
     let opened = if create { builder.create(path) } else { builder.open(path) };
     let path = path.to_owned();
     opened.map_err(|error| match error {
@@ -269,6 +272,11 @@ fn database(path: &Path, create: bool) -> Result<Database, StoreError> {
             if source.kind() == io::ErrorKind::InvalidData =>
         {
             StoreError::Foreign { path, reason: source.to_string() }
+        }
+        DatabaseError::Storage(StorageError::Io(source))
+            if source.kind() == io::ErrorKind::UnexpectedEof =>
+        {
+            StoreError::Corrupt { path, reason: "it was cut".into() }
         }
         DatabaseError::Storage(StorageError::Io(source)) => {
             StoreError::Io { doing: "opening the raft store", source }
