@@ -81,6 +81,9 @@ pub enum Answer {
     Joined {
         /// Its id.
         node: NodeId,
+        /// Where the members listen: the asker must answer whoever leads before its own replica
+        /// says who that is.
+        peers: Vec<(NodeId, Addresses)>,
     },
     /// To `List`.
     Listing(Listing),

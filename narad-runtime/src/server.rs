@@ -418,12 +418,16 @@ fn open_raft(
 ) -> Result<(Raft<RedbStore>, State), ServerError> {
     let path = settings.data_dir.join("raft.redb");
     let fail = |source| ServerError::RaftStore { path: path.clone(), source };
-    let store = if founder && !path.exists() {
-        let mut store = RedbStore::create(&path, node).map_err(fail)?;
-        Raft::bootstrap(&mut store, &[node], first_state(node).to_parts().to_bytes())?;
-        store
-    } else {
-        RedbStore::open(&path, node).map_err(fail)?
+    let new = life == Incarnation(1);
+    let store = match (new, founder) {
+        (true, true) => {
+            let mut store = RedbStore::create(&path, node).map_err(fail)?;
+            Raft::bootstrap(&mut store, &[node], first_state(node).to_parts().to_bytes())?;
+            store
+        }
+        (true, false) => RedbStore::create(&path, node).map_err(fail)?,
+        // A log that was lost is never begun anew: its promises would be forgotten.
+        (false, _) => RedbStore::open(&path).map_err(fail)?,
     };
     let config = RaftConfig {
         election_ticks_min: settings.raft.election_ticks_min as usize,

@@ -49,7 +49,11 @@ impl Node {
 
     pub(super) fn join_is_decided(&mut self, id: RequestId, proposed: Proposed) {
         let answer = match proposed {
-            Proposed::Replied(Reply::Applied(Applied::Joined(node))) => Answer::Joined { node },
+            Proposed::Replied(Reply::Applied(Applied::Joined(node))) => {
+                let members = self.state.members();
+                let peers = members.map(|member| (member.id, member.addrs.clone())).collect();
+                Answer::Joined { node, peers }
+            }
             Proposed::Replied(Reply::Rejected(reason)) => {
                 Answer::Refused(Refusal::NotAdmitted(reason))
             }

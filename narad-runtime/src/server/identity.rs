@@ -28,7 +28,7 @@ pub(super) async fn admit(
     start: &Start,
 ) -> Result<Admitted, ServerError> {
     let identity = data_dir.identity();
-    let store_uuid = identity.store_uuid;
+    let store_uuid = identity.store;
     if let (Some(node), Some(cluster)) = (identity.node, identity.cluster) {
         let cluster = ClusterId(cluster);
         // The first member is the founder for ever; being it again changes nothing.
