@@ -11,7 +11,10 @@ use super::handoff::{
 };
 use crate::config::Config;
 use crate::effects::{Effects, OpId};
-use crate::ids::*;
+use crate::ids::{
+    Attempt, AttemptNo, Digest, Epoch, Incarnation, LogGeneration, MoveId, NodeId, Offset,
+    PartitionId, Token, TopicId,
+};
 use crate::metastore::{Applied, Assignment, Command, Reason, Reply};
 use crate::partition::{Capture, Listing, Position};
 use crate::peer::{Answer, RequestId};
@@ -263,7 +266,7 @@ impl World {
             Step::Append => self.append(),
             Step::Run(at) => {
                 let (op, operation) = self.ops.remove(at);
-                self.run(op, operation);
+                self.run(op, &operation);
             }
             Step::Done(at) => {
                 let (op, outcome) = self.dones.remove(at);
@@ -354,8 +357,8 @@ impl World {
         self.obey(out);
     }
 
-    fn run(&mut self, op: OpId, operation: Operation) {
-        let ask = match operation {
+    fn run(&mut self, op: OpId, operation: &Operation) {
+        let ask = match *operation {
             Operation::Stand(standing) => {
                 self.dones.push((op, Outcome::Stand));
                 Ask::Stand(standing)
