@@ -1,5 +1,5 @@
 use super::*;
-use crate::ids::TopicId;
+use crate::ids::{Offset, TopicId};
 use core::time::Duration;
 use proptest::prelude::*;
 use std::vec::Vec;

@@ -1,21 +1,20 @@
 //! The life of one freeze, from the asking until the gate is open again.
 
-use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::{Cause, Effect, FreezeFault, Handoff, Note, Operation, Outcome};
+use super::{Cause, Effect, Note, Operation, Outcome};
 use crate::config::Config;
 use crate::effects::{Deadline, Effects, OpId, Ops};
 use crate::freeze::duty::Duty;
-use crate::freeze::gate::NotFrozen;
 use crate::ids::{Attempt, AttemptNo, Epoch, FreezeNo, Incarnation, NodeId, PartitionId, Token};
-use crate::metastore::{Applied, Command, Reply};
 use crate::partition::Capture;
 use crate::pause::Pauses;
 use crate::peer::{Answer, Refusal, RequestId};
-use crate::proposals::Proposed;
 use crate::time::Instant;
+
+mod freezing;
+mod held;
 
 /// Where and within which limits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -157,10 +156,16 @@ impl Hold {
                 cx.answer(id, Answer::Noted);
                 Self::Held(state.renew(staged_bytes, cx))
             }
-            state => {
+            state @ (Self::Open
+            | Self::Freezing(_)
+            | Self::Held(_)
+            | Self::Revoking(_)
+            | Self::Thawing(_)
+            | Self::Voided(_)) => {
                 cx.refuse(id, Refusal::NoSuchFreeze);
                 state
             }
+            Self::Poisoned => poisoned(),
         }
     }
 
@@ -181,10 +186,16 @@ impl Hold {
                 cx.answer(id, Answer::Noted);
                 Self::Revoking(state)
             }
-            state => {
+            state @ (Self::Open
+            | Self::Freezing(_)
+            | Self::Held(_)
+            | Self::Revoking(_)
+            | Self::Thawing(_)
+            | Self::Voided(_)) => {
                 cx.refuse(id, Refusal::NoSuchFreeze);
                 state
             }
+            Self::Poisoned => poisoned(),
         }
     }
 
@@ -217,7 +228,13 @@ impl Hold {
                 }
                 Self::Thawing(Thawing::begin(token, since, cx))
             }
-            state => state,
+            state @ (Self::Open
+            | Self::Freezing(_)
+            | Self::Held(_)
+            | Self::Revoking(_)
+            | Self::Thawing(_)
+            | Self::Voided(_)) => state,
+            Self::Poisoned => poisoned(),
         }
     }
 
@@ -256,7 +273,13 @@ impl Hold {
     pub(super) fn stood(self, reign: Option<(Epoch, Incarnation)>, cx: &mut Cx<'_>) -> Self {
         match self {
             Self::Voided(state) if reign != Some(state.reign) => cx.open(state.since),
-            state => state,
+            state @ (Self::Open
+            | Self::Freezing(_)
+            | Self::Held(_)
+            | Self::Revoking(_)
+            | Self::Thawing(_)
+            | Self::Voided(_)) => state,
+            Self::Poisoned => poisoned(),
         }
     }
 
@@ -289,7 +312,8 @@ impl Hold {
                 Self::Revoking(state.revoke(cause, cx))
             }
             Self::Revoking(state) => Self::Revoking(state.wake(cx)),
-            state => state,
+            state @ (Self::Open | Self::Held(_) | Self::Thawing(_) | Self::Voided(_)) => state,
+            Self::Poisoned => poisoned(),
         }
     }
 
@@ -312,166 +336,6 @@ impl Hold {
             | Self::Voided(_)
             | Self::Poisoned => None,
         }
-    }
-}
-
-impl Freezing {
-    fn begin(id: RequestId, attempt: Attempt, cx: &mut Cx<'_>) -> Self {
-        let Here { epoch, life, .. } = *cx.here;
-        let op = cx.run(Operation::Freeze { epoch, life });
-        Self { op, attempt, askers: vec![id], since: cx.now, given_up: false }
-    }
-
-    fn prepare(mut self, id: RequestId, attempt: Attempt, cx: &mut Cx<'_>) -> Self {
-        if attempt != self.attempt {
-            // The row allows only newer ones than ours: its destination has given ours up.
-            cx.refuse(id, Refusal::FrozenElsewhere);
-            return self.drop(Refusal::NoSuchFreeze, cx);
-        }
-        if self.askers.is_empty() {
-            cx.refuse(id, Refusal::FrozenElsewhere);
-        } else if self.askers.len() < Handoff::ASKERS_MAX {
-            self.askers.push(id);
-        } else {
-            cx.refuse(id, Refusal::NotYet);
-        }
-        self
-    }
-
-    /// Nobody wants this freeze any more. As nobody was told of it, it needs no `Revoke`.
-    fn drop(mut self, refusal: Refusal, cx: &mut Cx<'_>) -> Self {
-        for id in self.askers.drain(..) {
-            cx.refuse(id, refusal);
-        }
-        self.give_up(cx)
-    }
-
-    fn give_up(self, cx: &mut Cx<'_>) -> Self {
-        if !self.given_up {
-            cx.out.push(Effect::Cancel(self.op));
-        }
-        Self { given_up: true, ..self }
-    }
-
-    fn wake(self, cx: &mut Cx<'_>) -> Self {
-        let overdue = self.since.after(cx.here.admission_max) <= cx.now;
-        if overdue { self.give_up(cx) } else { self }
-    }
-
-    fn done(self, result: Result<Capture, FreezeFault>, cx: &mut Cx<'_>) -> Hold {
-        let Self { attempt, askers, since, .. } = self;
-        match result {
-            Ok(capture) if askers.is_empty() => {
-                Hold::Thawing(Thawing::begin(capture.token, since, cx))
-            }
-            Ok(capture) => Hold::Held(Held::begin(attempt, &askers, capture, since, cx)),
-            Err(why) => {
-                if !askers.is_empty() {
-                    cx.out.push(Effect::Note(Note::NotFrozen { attempt, why }));
-                }
-                let (refusal, token) = match why {
-                    FreezeFault::NotFrozen(NotFrozen::NotServing) => (Refusal::NotServing, None),
-                    FreezeFault::NotFrozen(NotFrozen::Frozen) => (Refusal::FrozenElsewhere, None),
-                    FreezeFault::NotFrozen(NotFrozen::AppendStuck) => (Refusal::AppendStuck, None),
-                    FreezeFault::Unreadable { token } => (Refusal::Disk, Some(token)),
-                };
-                for id in askers {
-                    cx.refuse(id, refusal);
-                }
-                match token {
-                    Some(token) => Hold::Thawing(Thawing::begin(token, since, cx)),
-                    None => cx.open(since),
-                }
-            }
-        }
-    }
-}
-
-impl Held {
-    fn begin(
-        attempt: Attempt,
-        askers: &[RequestId],
-        capture: Capture,
-        since: Instant,
-        cx: &mut Cx<'_>,
-    ) -> Self {
-        let token = capture.token;
-        let reign = (token.epoch, token.no.incarnation);
-        assert_eq!(reign, (cx.here.epoch, cx.here.life), "a gate freezes in the reign asked for");
-        for id in askers {
-            cx.answer(*id, Answer::Capture(capture.clone()));
-        }
-        cx.out.push(Effect::Note(Note::Frozen { token, attempt }));
-        let expires = cx.now.after(cx.here.ttl).min(since.after(cx.here.max));
-        Self { attempt, capture, since, expires, staged_bytes: 0 }
-    }
-
-    fn is(&self, asker: NodeId, token: Token) -> bool {
-        self.attempt.destination == asker && self.capture.token == token
-    }
-
-    fn prepare(self, id: RequestId, attempt: Attempt, cx: &mut Cx<'_>) -> Hold {
-        if attempt == self.attempt {
-            // The same answer, and not a moment more (H41).
-            cx.answer(id, Answer::Capture(self.capture.clone()));
-            return Hold::Held(self);
-        }
-        cx.refuse(id, Refusal::FrozenElsewhere);
-        Hold::Revoking(self.revoke(Cause::Superseded, cx))
-    }
-
-    fn renew(self, staged_bytes: u64, cx: &Cx<'_>) -> Self {
-        if staged_bytes <= self.staged_bytes {
-            return self;
-        }
-        let expires = cx.now.after(cx.here.ttl).min(self.since.after(cx.here.max));
-        Self { staged_bytes, expires: expires.max(self.expires), ..self }
-    }
-
-    fn revoke(self, cause: Cause, cx: &mut Cx<'_>) -> Revoking {
-        let token = self.capture.token;
-        cx.out.push(Effect::Note(Note::Revoking { token, cause }));
-        let step = Revoking::propose(token, cx);
-        Revoking { token, since: self.since, failures: 0, step }
-    }
-}
-
-impl Revoking {
-    fn propose(token: Token, cx: &mut Cx<'_>) -> Step {
-        let partition = cx.here.partition;
-        Step::Proposing(cx.run(Operation::Propose(Command::Revoke { partition, token })))
-    }
-
-    fn done(self, proposed: &Proposed, cx: &mut Cx<'_>) -> Hold {
-        let Self { token, since, failures, .. } = self;
-        match proposed {
-            Proposed::Replied(Reply::Applied(Applied::Resumed)) => {
-                return Hold::Thawing(Thawing::begin(token, since, cx));
-            }
-            Proposed::Replied(Reply::Rejected(reason)) => {
-                cx.out.push(Effect::Note(Note::RevokeRejected { token, reason: *reason }));
-            }
-            // Any other answer is to another command: as good as none.
-            Proposed::Replied(Reply::Applied(_)) | Proposed::Unknown => {}
-        }
-        let until = cx.now.after(cx.pauses.after(failures));
-        let step = Step::Pausing { until };
-        Hold::Revoking(Self { failures: failures.saturating_add(1), step, ..self })
-    }
-
-    fn wake(self, cx: &mut Cx<'_>) -> Self {
-        match self.step {
-            Step::Pausing { until } if until <= cx.now => {
-                Self { step: Self::propose(self.token, cx), ..self }
-            }
-            Step::Pausing { .. } | Step::Proposing(_) => self,
-        }
-    }
-}
-
-impl Thawing {
-    fn begin(token: Token, since: Instant, cx: &mut Cx<'_>) -> Self {
-        Self { op: cx.run(Operation::Thaw { token }), since }
     }
 }
 
