@@ -22,7 +22,7 @@
 //! use narad_core::peer::Answer;
 //! use narad_runtime::wire::Wire;
 //!
-//! let answer = Answer::Joined { node: NodeId(4) };
+//! let answer = Answer::Joined { node: NodeId(4), peers: Vec::new() };
 //! assert_eq!(Answer::from_bytes(&answer.to_bytes()), Ok(answer));
 //! assert!(Answer::from_bytes(b"GET / HTTP/1.1").is_err());
 //! ```

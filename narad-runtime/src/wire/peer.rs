@@ -86,7 +86,14 @@ impl Coded for Answer {
         let kind = match self {
             Self::Heartbeat { index } => AnswerKind::Heartbeat(index.0),
             Self::Accepted => AnswerKind::Accepted(true),
-            Self::Joined { node } => AnswerKind::Joined(node.0),
+            Self::Joined { node, peers } => {
+                let peer = |(node, addrs): &(NodeId, Addresses)| message::Peer {
+                    node: node.0,
+                    addrs: Some(addrs.to_message()),
+                };
+                let peers = peers.iter().map(peer).collect();
+                AnswerKind::Joined(message::Joined { node: node.0, peers })
+            }
             Self::Listing(listing) => AnswerKind::Listing(listing.to_message()),
             Self::Capture(capture) => AnswerKind::Capture(capture.to_message()),
             Self::Noted => AnswerKind::Noted(true),
@@ -99,7 +106,11 @@ impl Coded for Answer {
         Ok(match message.kind.ok_or(DecodeError::Unknown { what: Self::WHAT })? {
             AnswerKind::Heartbeat(index) => Self::Heartbeat { index: LogIndex(index) },
             AnswerKind::Accepted(_) => Self::Accepted,
-            AnswerKind::Joined(node) => Self::Joined { node: NodeId(node) },
+            AnswerKind::Joined(joined) => {
+                let peer = |peer: message::Peer| Ok((NodeId(peer.node), nested(peer.addrs)?));
+                let peers = joined.peers.into_iter().map(peer).collect::<Result<_, _>>()?;
+                Self::Joined { node: NodeId(joined.node), peers }
+            }
             AnswerKind::Listing(listing) => Self::Listing(Coded::from_message(listing)?),
             AnswerKind::Capture(capture) => Self::Capture(Coded::from_message(capture)?),
             AnswerKind::Noted(_) => Self::Noted,

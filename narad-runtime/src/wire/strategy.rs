@@ -404,7 +404,8 @@ pub(crate) fn answer() -> impl Strategy<Value = Answer> {
     prop_oneof![
         int().prop_map(|index| Answer::Heartbeat { index: LogIndex(index) }),
         Just(Answer::Accepted),
-        node().prop_map(|node| Answer::Joined { node }),
+        (node(), vec((node(), addrs()), 0..4))
+            .prop_map(|(node, peers)| Answer::Joined { node, peers }),
         listing().prop_map(Answer::Listing),
         capture().prop_map(Answer::Capture),
         Just(Answer::Noted),

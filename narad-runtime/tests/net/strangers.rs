@@ -178,7 +178,7 @@ async fn only_so_many_joiners_are_let_in() {
     first.send(Kind::Request, &call(1, &join_request().to_bytes())).await;
     let (from, request, reply) = one.is_asked().await;
     assert_eq!((from, request), (None, join_request()));
-    reply.send(&Answer::Joined { node: NodeId(9) });
+    reply.send(&Answer::Joined { node: NodeId(9), peers: Vec::new() });
     assert_eq!(first.receive().await.expect("an answer").kind, Kind::Answer);
 }
 

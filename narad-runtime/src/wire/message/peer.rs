@@ -149,9 +149,8 @@ pub(crate) enum AnswerKind {
     /// Always true.
     #[prost(bool, tag = "2")]
     Accepted(bool),
-    /// The node.
-    #[prost(uint64, tag = "3")]
-    Joined(u64),
+    #[prost(message, tag = "3")]
+    Joined(Joined),
     #[prost(message, tag = "4")]
     Listing(Listing),
     #[prost(message, tag = "5")]
@@ -161,6 +160,22 @@ pub(crate) enum AnswerKind {
     Noted(bool),
     #[prost(message, tag = "7")]
     Refused(Refusal),
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Joined {
+    #[prost(uint64, tag = "1")]
+    pub(crate) node: u64,
+    #[prost(message, repeated, tag = "2")]
+    pub(crate) peers: Vec<Peer>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Peer {
+    #[prost(uint64, tag = "1")]
+    pub(crate) node: u64,
+    #[prost(message, optional, tag = "2")]
+    pub(crate) addrs: Option<Addresses>,
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]

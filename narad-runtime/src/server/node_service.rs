@@ -1,0 +1,545 @@
+//! The API's view of a node: questions to the node machine, records to and from its logs.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use narad_core::controller::preflight::Blocker;
+use narad_core::freeze::gate::Refused;
+use narad_core::ids::{Epoch, Name, NodeId, Offset, PartitionId, TopicId};
+use narad_core::metastore::{Applied, Reason, State, Status};
+use narad_core::node::{Ask, AskError, Node, Said};
+
+use crate::broker::{Broker, ProduceError, Seat, SlotError};
+use crate::log::{LogError, Record as LogRecord};
+use crate::node_loop::{AskFault, NodeHandle, Stopped};
+use crate::service::{
+    AckSet, Fetched, MemberStatus, MemberView, MoveView, NewTopic, Position, Produced, Read,
+    Readiness, Record, Role, Route, Service, ServiceError, TopicView,
+};
+
+/// What the HTTP API asks of a running node.
+#[derive(Debug)]
+pub struct NodeService {
+    handle: NodeHandle,
+    broker: Arc<Broker>,
+    node: NodeId,
+}
+
+/// Where a partition is, as this node has learned it.
+struct Place {
+    partition: PartitionId,
+    owner: NodeId,
+    owner_http: Option<String>,
+    /// The starts of past and present reigns, for readers that come from an earlier one.
+    lineage: Vec<(Epoch, Offset)>,
+}
+
+impl NodeService {
+    pub(super) const fn new(handle: NodeHandle, broker: Arc<Broker>, node: NodeId) -> Self {
+        Self { handle, broker, node }
+    }
+
+    async fn ask(&self, ask: Ask) -> Result<Applied, ServiceError> {
+        match self.handle.ask(ask).await {
+            Ok(Said::Done(applied)) => Ok(applied),
+            Ok(Said::Fresh) => Ok(Applied::Done),
+            Err(AskFault::Stopped(stopped)) => Err(stopped.into()),
+            Err(AskFault::Refused(error)) => Err(error.into()),
+        }
+    }
+
+    /// Looks at the node once it is as fresh as was asked for.
+    async fn look<T: Send + 'static>(
+        &self,
+        read: Read,
+        look: impl FnOnce(&Node) -> T + Send + 'static,
+    ) -> Result<T, ServiceError> {
+        match read {
+            Read::Barrier => {
+                self.ask(Ask::Barrier).await?;
+            }
+            Read::Stale => {}
+        }
+        Ok(self.handle.query(look).await?)
+    }
+
+    async fn member(&self, name: &str) -> Result<NodeId, ServiceError> {
+        let wanted = name.to_owned();
+        let find = move |node: &Node| node.state().member_named(&wanted).map(|member| member.id);
+        let found = self.look(Read::Barrier, find).await?;
+        found.ok_or_else(|| ServiceError::UnknownMember(name.to_owned()))
+    }
+
+    async fn topic(&self, name: &str, read: Read) -> Result<TopicView, ServiceError> {
+        let wanted = name.to_owned();
+        let find = move |node: &Node| {
+            let state = node.state();
+            state.topic_named(&wanted).map(|topic| topic_view(state, topic.id))
+        };
+        let found = self.look(read, find).await?;
+        found.flatten().ok_or_else(|| ServiceError::UnknownTopic(name.to_owned()))
+    }
+
+    /// Finds a partition; if this node has not heard of the topic, it asks the log first.
+    async fn place(&self, topic: &str, index: u32) -> Result<Place, ServiceError> {
+        for read in [Read::Stale, Read::Barrier] {
+            let wanted = topic.to_owned();
+            let find = move |node: &Node| place(node, &wanted, index);
+            match self.look(read, find).await? {
+                Err(ServiceError::UnknownTopic(_) | ServiceError::NotServing)
+                    if read == Read::Stale => {}
+                found => return found,
+            }
+        }
+        Err(ServiceError::UnknownTopic(topic.to_owned()))
+    }
+
+    /// Finds the seat of a partition that this node owns.
+    fn seat(&self, place: &Place) -> Result<Seat, ServiceError> {
+        if place.owner != self.node {
+            return Err(ServiceError::NotOwner { owner: place.owner_http.clone() });
+        }
+        self.broker.find(place.partition).ok_or(ServiceError::NotServing)
+    }
+}
+
+#[async_trait]
+impl Service for NodeService {
+    async fn readiness(&self) -> Readiness {
+        match self.handle.query(|node| (node.is_registered(), node.is_retired())).await {
+            Ok((_, true)) => waiting("this node was removed from the cluster"),
+            Ok((true, _)) => Readiness { ready: true, waiting: None },
+            Ok((false, _)) => waiting("this node's registration has not been applied yet"),
+            Err(Stopped) => waiting("the node has stopped"),
+        }
+    }
+
+    async fn members(&self, read: Read) -> Result<Vec<MemberView>, ServiceError> {
+        self.look(read, |node| {
+            let (state, leader) = (node.state(), node.leader());
+            state.members().map(|member| member_view(state, leader, member)).collect()
+        })
+        .await
+    }
+
+    async fn moves(&self, read: Read) -> Result<Vec<MoveView>, ServiceError> {
+        self.look(read, |node| {
+            let state = node.state();
+            state.targeted().filter_map(|partition| move_view(node, partition)).collect()
+        })
+        .await
+    }
+
+    async fn decommission(&self, member: &str, on: bool) -> Result<(), ServiceError> {
+        let node = self.member(member).await?;
+        let ask = if on { Ask::Decommission(node) } else { Ask::CancelDecommission(node) };
+        self.ask(ask).await.map(|_| ())
+    }
+
+    async fn create_topic(&self, topic: NewTopic) -> Result<TopicView, ServiceError> {
+        let NewTopic { name, partitions, parent } = topic;
+        let parent = match parent {
+            Some(parent) => Some(self.topic(parent.as_str(), Read::Barrier).await?.id),
+            None => None,
+        };
+        let ask = Ask::CreateTopic { name: name.clone(), partitions, parent };
+        self.ask(ask).await?;
+        self.topic(name.as_str(), Read::Stale).await
+    }
+
+    async fn delete_topic(&self, topic: &str) -> Result<(), ServiceError> {
+        let found = self.topic(topic, Read::Barrier).await?;
+        self.ask(Ask::DeleteTopic(found.id)).await.map(|_| ())
+    }
+
+    async fn topics(&self, read: Read) -> Result<Vec<TopicView>, ServiceError> {
+        self.look(read, |node| {
+            let state = node.state();
+            state.topics().filter_map(|topic| topic_view(state, topic.id)).collect()
+        })
+        .await
+    }
+
+    async fn routes(&self, topic: &str) -> Result<Vec<Route>, ServiceError> {
+        for read in [Read::Stale, Read::Barrier] {
+            let wanted = topic.to_owned();
+            let find = move |node: &Node| {
+                let id = node.state().topic_named(&wanted)?.id;
+                let rows = node.state().assignments_of_topic(id);
+                Some(rows.filter_map(|(id, row)| route(node, id, row)).collect::<Vec<_>>())
+            };
+            if let Some(routes) = self.look(read, find).await? {
+                return Ok(routes);
+            }
+        }
+        Err(ServiceError::UnknownTopic(topic.to_owned()))
+    }
+
+    async fn move_partition(
+        &self,
+        topic: &str,
+        partition: u32,
+        to: &str,
+    ) -> Result<(), ServiceError> {
+        let to = self.member(to).await?;
+        let partition = self.place(topic, partition).await?.partition;
+        self.ask(Ask::Move { partition, to }).await?;
+        self.ask(Ask::Pin { partition, on: true }).await.map(|_| ())
+    }
+
+    async fn produce(
+        &self,
+        topic: &str,
+        partition: u32,
+        records: Vec<Record>,
+    ) -> Result<Produced, ServiceError> {
+        let place = self.place(topic, partition).await?;
+        let seat = self.seat(&place)?;
+        let records = records.into_iter().map(log_record).collect();
+        let produced = blocking(move || seat.batcher.produce(records, None)).await?;
+        match produced {
+            Ok(done) => Ok(Produced {
+                first_offset: done.first,
+                next_offset: done.end,
+                epoch: done.epoch,
+            }),
+            Err(error) => {
+                if let ProduceError::Log(failed) = &error
+                    && failed.needs_reopening()
+                {
+                    self.handle.poisoned(place.partition);
+                }
+                Err(error.into())
+            }
+        }
+    }
+
+    async fn fetch(
+        &self,
+        topic: &str,
+        partition: u32,
+        from: Position,
+        bytes_max: u64,
+        wait: Duration,
+    ) -> Result<Fetched, ServiceError> {
+        let place = self.place(topic, partition).await?;
+        let seat = self.seat(&place)?;
+        let bytes_max = usize::try_from(bytes_max).unwrap_or(usize::MAX);
+        let look = move || fetch_now(&seat, &place, from, bytes_max);
+        let look = Arc::new(look);
+        let first = Arc::clone(&look);
+        let fetched = blocking(move || first()).await??;
+        if !fetched.records.is_empty() || wait.is_zero() {
+            return Ok(fetched);
+        }
+        let slot = {
+            let place = self.place(topic, partition).await?;
+            self.seat(&place)?.slot
+        };
+        let seen = fetched.hwm;
+        let changed = poll_fn(move |cx| {
+            slot.wake_on_change(cx.waker());
+            match slot.readable() {
+                Ok((log, _)) if log.bounds().hwm <= seen => Poll::Pending,
+                Ok(_) | Err(_) => Poll::Ready(()),
+            }
+        });
+        // Time running out is an answer like any other: nothing new.
+        drop(tokio::time::timeout(wait, changed).await);
+        blocking(move || look()).await?
+    }
+
+    async fn ack(
+        &self,
+        topic: &str,
+        partition: u32,
+        epoch: Epoch,
+        acks: AckSet,
+    ) -> Result<(), ServiceError> {
+        let place = self.place(topic, partition).await?;
+        let seat = self.seat(&place)?;
+        let acked = blocking(move || {
+            seat.slot.acknowledge(epoch, |log| {
+                if let Some(up_to) = acks.up_to {
+                    log.ack_up_to(up_to)?;
+                }
+                acks.offsets.iter().try_for_each(|offset| log.ack(*offset).map(|_| ()))
+            })
+        })
+        .await?;
+        acked.map_err(|error| match error {
+            SlotError::Refused(Refused::OtherEpoch { .. }) => ServiceError::StaleEpoch,
+            error => error.into(),
+        })
+    }
+}
+
+/// Runs something that waits for a disk.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, ServiceError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| ServiceError::Internal(error.to_string()))
+}
+
+fn fetch_now(
+    seat: &Seat,
+    place: &Place,
+    from: Position,
+    bytes_max: usize,
+) -> Result<Fetched, ServiceError> {
+    let (log, epoch) = seat.slot.readable()?;
+    let (bounds, committed) = (log.bounds(), log.position().committed);
+    let from = match from {
+        Position::Committed => committed.unwrap_or(bounds.start),
+        Position::Offset { at, epoch } => clamped(at, epoch, &place.lineage),
+    };
+    let from = from.max(bounds.start);
+    let records = if from >= bounds.hwm { Vec::new() } else { log.read(from, bytes_max)? };
+    let next = records.last().map_or(from, |(offset, _)| offset.next());
+    let records = records.into_iter().map(|(offset, record)| (offset, api_record(record)));
+    Ok(Fetched {
+        records: records.collect(),
+        next,
+        start: bounds.start,
+        hwm: bounds.hwm,
+        epoch,
+        committed,
+    })
+}
+
+/// Takes a reader of an earlier reign back to where the next one began, if it is past that (H15).
+fn clamped(at: Offset, epoch: Option<Epoch>, lineage: &[(Epoch, Offset)]) -> Offset {
+    let Some(epoch) = epoch else { return at };
+    let next = lineage.iter().find(|(reign, _)| *reign > epoch);
+    next.map_or(at, |(_, start)| at.min(*start))
+}
+
+fn place(node: &Node, topic: &str, index: u32) -> Result<Place, ServiceError> {
+    let state = node.state();
+    let found =
+        state.topic_named(topic).ok_or_else(|| ServiceError::UnknownTopic(topic.to_owned()))?;
+    if index >= found.partitions {
+        let (topic, partition) = (topic.to_owned(), index);
+        return Err(ServiceError::UnknownPartition { topic, partition });
+    }
+    let partition = PartitionId { topic: found.id, index };
+    // A topic that was just created has no owners yet.
+    let row = state.assignment(partition).ok_or(ServiceError::NotServing)?;
+    Ok(Place {
+        partition,
+        owner: row.owner,
+        owner_http: state.member(row.owner).map(|owner| owner.addrs.http.clone()),
+        lineage: row.lineage.iter().map(|reign| (reign.epoch, reign.start)).collect(),
+    })
+}
+
+fn member_view(
+    state: &State,
+    leader: Option<NodeId>,
+    member: &narad_core::metastore::Member,
+) -> MemberView {
+    let configuration = state.configuration();
+    let votes = configuration.voters.contains(&member.id)
+        || configuration.voters_outgoing.contains(&member.id);
+    let role = match (votes, configuration.learners.contains(&member.id)) {
+        (true, _) => Role::Voter,
+        (false, true) => Role::Learner,
+        (false, false) => Role::None,
+    };
+    let status = match member.status {
+        _ if member.retired => MemberStatus::Retired,
+        Status::Alive => MemberStatus::Alive,
+        Status::Dead(_) => MemberStatus::Dead,
+    };
+    MemberView {
+        id: member.name.clone(),
+        node: member.id,
+        addr: member.addrs.http.clone(),
+        peer_addr: member.addrs.peer.clone(),
+        status,
+        draining: member.draining,
+        drained_out: member.drained_out,
+        role,
+        leader: leader == Some(member.id),
+        incarnation: member.incarnation,
+        owned_partitions: state.owned_count(member.id) as u64,
+        inbound_moves: state.inbound_count(member.id) as u64,
+        outbound_moves: state.outbound_count(member.id) as u64,
+    }
+}
+
+fn move_view(node: &Node, partition: PartitionId) -> Option<MoveView> {
+    let state = node.state();
+    let row = state.assignment(partition)?;
+    let name = |id: NodeId| state.member(id).map(|member| member.name.clone());
+    let progress = node.moves().find(|(id, _)| *id == partition).map(|(_, progress)| progress);
+    let source_dead =
+        state.member(row.owner).is_none_or(|owner| owner.status != Status::Alive);
+    let mut view = MoveView {
+        topic: state.topic(partition.topic)?.name.clone(),
+        partition: partition.index,
+        from: name(row.owner)?,
+        to: name(row.target?)?,
+        move_id: row.move_id,
+        phase: None,
+        bytes_staged: None,
+        bytes_total: None,
+        bytes_per_second: None,
+        predicted_freeze_ms: None,
+        waiting: None,
+        source_dead,
+    };
+    if let Some(progress) = progress {
+        view.phase = Some(progress.phase.to_string());
+        view.bytes_staged = Some(progress.staged_bytes);
+        view.bytes_total = Some(progress.listed_bytes);
+        view.bytes_per_second = Some(progress.copy_bytes_per_second);
+        view.predicted_freeze_ms = progress.predicted_freeze_ms;
+        view.waiting = progress.waiting.map(|reason| reason.to_string());
+    }
+    Some(view)
+}
+
+fn topic_view(state: &State, topic: TopicId) -> Option<TopicView> {
+    let topic = state.topic(topic)?;
+    let parent = topic.parent.and_then(|parent| state.topic(parent));
+    Some(TopicView {
+        name: topic.name.clone(),
+        id: topic.id,
+        partitions: topic.partitions,
+        parent: parent.map(|parent| parent.name.clone()),
+    })
+}
+
+fn route(
+    node: &Node,
+    partition: PartitionId,
+    row: &narad_core::metastore::Assignment,
+) -> Option<Route> {
+    let owner = node.state().member(row.owner)?;
+    Some(Route {
+        partition: partition.index,
+        owner: owner.name.clone(),
+        addr: owner.addrs.http.clone(),
+        epoch: row.epoch,
+        serving_here: node.serving(partition) == Some(row.epoch),
+        alive: owner.status == Status::Alive,
+        moving: row.target.is_some(),
+    })
+}
+
+fn waiting(what: &str) -> Readiness {
+    Readiness { ready: false, waiting: Some(what.to_owned()) }
+}
+
+fn log_record(record: Record) -> LogRecord {
+    let Record { key, value, timestamp_ms, headers } = record;
+    LogRecord { key, value, timestamp_ms, headers }
+}
+
+fn api_record(record: LogRecord) -> Record {
+    let LogRecord { key, value, timestamp_ms, headers } = record;
+    Record { key, value, timestamp_ms, headers }
+}
+
+impl From<Stopped> for ServiceError {
+    fn from(stopped: Stopped) -> Self {
+        Self::Internal(stopped.to_string())
+    }
+}
+
+impl From<AskError> for ServiceError {
+    fn from(error: AskError) -> Self {
+        match error {
+            AskError::NoLeader => Self::NoLeader,
+            AskError::Unknown => Self::OutcomeUnknown,
+            AskError::Rejected(reason @ (Reason::OutOfRange | Reason::UnsafeTiming)) => {
+                Self::Invalid(reason.to_string())
+            }
+            AskError::Rejected(reason) => Self::Rejected(reason.to_string()),
+            AskError::Blocked(blockers) => {
+                Self::Blocked(blockers.iter().map(Blocker::to_string).collect())
+            }
+        }
+    }
+}
+
+impl From<Refused> for ServiceError {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Frozen => Self::Frozen,
+            Refused::NoLease => Self::NoLease,
+            Refused::NotServing | Refused::OtherEpoch { .. } => Self::NotServing,
+            Refused::AppendUnderWay => Self::Busy,
+            Refused::AppendFailed => Self::NotServing,
+        }
+    }
+}
+
+impl From<&LogError> for ServiceError {
+    fn from(error: &LogError) -> Self {
+        match error {
+            error if error.is_full() => Self::DiskFull,
+            LogError::RecordTooLarge { .. } | LogError::EmptyAppend => {
+                Self::Invalid(error.to_string())
+            }
+            LogError::Poisoned { .. } | LogError::Closed | LogError::StaleEpoch { .. } => {
+                Self::NotServing
+            }
+            LogError::AheadOfHwm { .. } | LogError::BelowStart { .. } => {
+                Self::Invalid(error.to_string())
+            }
+            error => Self::Internal(error.to_string()),
+        }
+    }
+}
+
+impl From<LogError> for ServiceError {
+    fn from(error: LogError) -> Self {
+        Self::from(&error)
+    }
+}
+
+impl From<ProduceError> for ServiceError {
+    fn from(error: ProduceError) -> Self {
+        match error {
+            ProduceError::Refused(refused) => refused.into(),
+            ProduceError::Log(error) => Self::from(&*error),
+            ProduceError::NotOpen => Self::NotServing,
+            ProduceError::Busy => Self::Busy,
+        }
+    }
+}
+
+impl From<SlotError> for ServiceError {
+    fn from(error: SlotError) -> Self {
+        match error {
+            SlotError::Refused(refused) => refused.into(),
+            SlotError::Log(error) => error.into(),
+            SlotError::NotOpen => Self::NotServing,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// H15: a position of an earlier reign is taken back to where the next one began; one of the
+    /// present reign, or of nobody's, stays.
+    #[test]
+    fn a_reader_of_an_earlier_reign_skips_nothing() {
+        let lineage = [(Epoch(1), Offset(0)), (Epoch(2), Offset(990)), (Epoch(4), Offset(2000))];
+        let at = |at, epoch: u64| clamped(Offset(at), Some(Epoch(epoch)), &lineage);
+        assert_eq!(at(1000, 1), Offset(990));
+        assert_eq!(at(980, 1), Offset(980));
+        assert_eq!(at(1000, 2), Offset(1000));
+        assert_eq!(at(2500, 3), Offset(2000));
+        assert_eq!(at(2500, 4), Offset(2500));
+        assert_eq!(clamped(Offset(1000), None, &lineage), Offset(1000));
+    }
+}
