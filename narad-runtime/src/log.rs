@@ -19,8 +19,8 @@
 //! # Invariants
 //!
 //! 1. An append that returned is durable: one write and one sync precede the return (R2, H17).
-//! 2. Nothing at or past the high watermark is shown; only [`expose`](PartitionLog::expose) and
-//!    [`expose_all`](PartitionLog::expose_all) raise it (R41, S4).
+//! 2. Nothing at or past the high watermark is shown; only [`expose`](crate::store::PartitionLog::expose) and
+//!    [`expose_all`](crate::store::PartitionLog::expose_all) raise it (R41, S4).
 //! 3. Offsets are never given twice, and a byte below the durable length never changes.
 //! 4. After a failed write or sync nothing is appended, until the log is opened again (H17). A full
 //!    disk is no such failure: the attempt is cut off again and space is all that is needed.
@@ -32,7 +32,7 @@
 //!
 //! [`SegmentLog::open`] believes the `segments` file about sealed segments and reads the last one.
 //! Each frame carries the high watermark before it, and the first opening as owner is followed by
-//! [`expose_all`](PartitionLog::expose_all), so an acknowledged record is visible again (H42). The
+//! [`expose_all`](crate::store::PartitionLog::expose_all), so an acknowledged record is visible again (H42). The
 //! last append is written a second time: after a failed sync its pages look clean without being on
 //! the disk. The generation grows by one, so that a copy in progress checks its prefix (H16).
 //!

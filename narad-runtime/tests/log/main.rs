@@ -2,6 +2,7 @@
 #![cfg(feature = "log")]
 
 mod copy;
+mod damaged;
 mod data_dir;
 mod install;
 mod recovery;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use narad_core::ids::{ByteCount, Epoch, Incarnation, LogGeneration, Offset};
 use narad_core::partition::{Checksum, Position, Staged};
 use narad_runtime::disk::mem::{Keep, Step};
-use narad_runtime::disk::{Disk as _, MemDisk, Open};
+use narad_runtime::disk::{Disk as _, MemDisk, Open, read_whole};
 use narad_runtime::log::{FormatError, LogError, LogLimits, Record, Retention, SegmentLog};
 use narad_runtime::store::PartitionLog;
 
@@ -210,6 +210,22 @@ fn a_newer_segment_is_refused_and_kept() {
     assert_eq!(file.length().expect("works"), length);
 }
 
+/// The index of a newer binary is refused too, since its segments may be of a newer kind.
+#[test]
+fn a_newer_index_is_refused() {
+    let disk = MemDisk::new();
+    drop(filled(&disk, 12, 12));
+    let path = Path::new(DIR).join("segments");
+    let mut bytes = read_whole(&disk, &path, 10_000).expect("works").expect("there");
+    bytes[4] = 7;
+    let checksum = crc32c::crc32c_append(crc32c::crc32c(&bytes[..12]), &bytes[16..]);
+    bytes[12..16].copy_from_slice(&checksum.to_le_bytes());
+    disk.open(&path, Open::Existing).expect("there").write_at(0, &bytes).expect("works");
+    let refused = SegmentLog::open(dyn_disk(&disk), Path::new(DIR), SMALL);
+    let Err(LogError::Format { source, .. }) = refused else { panic!("opened") };
+    assert_eq!(source, FormatError::Version { found: 7, known: 1 });
+}
+
 /// `case_039`: an aged-out log is an empty segment at its end, and keeps its offsets.
 #[test]
 fn an_aged_out_log_keeps_its_place() {
@@ -221,6 +237,9 @@ fn an_aged_out_log_keeps_its_place() {
     assert_eq!(kept.start, Offset(12));
     assert!(kept.bytes > ByteCount(1000));
     drop(log);
+    disk.crash(Keep::Nothing);
+    let empty = disk.metadata(&segment(Path::new(DIR), 12)).expect("works").expect("durable");
+    assert_eq!(empty.bytes, 24, "what is listed of an empty segment is durable");
     let log = open(&disk);
     let bounds = log.bounds();
     assert_eq!((bounds.start, bounds.hwm, bounds.end), (Offset(12), Offset(12), Offset(12)));
@@ -271,6 +290,9 @@ fn retention_may_be_cut_short_anywhere() {
             assert_eq!(log.recovery().damage, [], "seed {seed} step {step}");
             let bounds = log.bounds();
             assert_eq!(visible(&log).len() as u64, 12 - bounds.start.0);
+            let files = disk.list(Path::new(DIR)).expect("works");
+            let files = files.iter().filter(|entry| entry.name.contains(".seg")).count();
+            assert_eq!(files, list(&log, &[]).extents.len(), "no left-over keeps its space");
             if let Ok(done) = done {
                 assert_eq!(bounds.start, done.start);
                 break;
@@ -316,6 +338,14 @@ fn a_failed_append_is_not_listed() {
     disk.fail(Step::Sync, 0);
     log.append(&[record(2)], E1).expect_err("the sync failed");
     assert_eq!(log.listing(Incarnation(1), E1, &[]).expect("works"), before);
+    // The bytes can be read, but a prefix of them is nothing that a copy may build on.
+    let file = disk.open(&segment(Path::new(DIR), 0), Open::Existing).expect("there");
+    let mut bytes = vec![0; 1000];
+    let length = file.read_at(0, &mut bytes).expect("works");
+    assert!(length as u64 > before.extents[0].bytes.0);
+    let checksum = Checksum(crc32c::crc32c(&bytes[..length]));
+    let staged = Staged { base: Offset(0), bytes: ByteCount(length as u64), checksum };
+    assert_eq!(list(&log, &[staged]).agreed, []);
 }
 
 /// R20, `case_063`, `case_064`, `case_071`: "never committed" is not zero, acknowledgements ahead of

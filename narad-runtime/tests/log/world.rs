@@ -10,7 +10,7 @@ use narad_core::ids::{
 use narad_core::partition::{Boundary, Listing, Manifest, Position, Sidecar, Staged};
 use narad_runtime::disk::{Disk, MemDisk};
 use narad_runtime::log::{LogLimits, Record, SegmentLog};
-use narad_runtime::store::{PartitionLog, PartitionStore, SegmentStore, StoreError};
+use narad_runtime::store::{PartitionLog, PartitionStore, Refusal, SegmentStore, StoreError};
 
 pub(crate) const P: PartitionId = PartitionId { topic: TopicId(7), index: 2 };
 pub(crate) const E1: Epoch = Epoch(1);
@@ -192,4 +192,16 @@ pub(crate) fn relocate(
 
 pub(crate) fn bytes(staged: &[Staged]) -> u64 {
     staged.iter().map(|staged| staged.bytes).map(|ByteCount(bytes)| bytes).sum()
+}
+
+/// The directory of the copy of [`P`].
+pub(crate) fn staging() -> PathBuf {
+    Path::new("partitions/7/2/staging").to_path_buf()
+}
+
+pub(crate) fn refusal<T: std::fmt::Debug>(result: Result<T, StoreError>) -> Refusal {
+    match result {
+        Err(StoreError::Refused { why, .. }) => why,
+        other => panic!("expected a refusal, got {other:?}"),
+    }
 }
