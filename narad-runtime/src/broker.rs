@@ -54,6 +54,20 @@ impl Broker {
         seats.entry(partition).or_insert_with(make).clone()
     }
 
+    /// Makes the consumers' positions of all open logs durable. Blocks.
+    pub fn flush_positions(&self) {
+        let seats: Vec<Seat> = {
+            let seats = self.seats.read().unwrap_or_else(PoisonError::into_inner);
+            seats.values().cloned().collect()
+        };
+        for seat in seats {
+            let Ok(log) = seat.slot.log() else { continue };
+            if let Err(error) = log.flush_position() {
+                tracing::debug!(partition = %seat.slot.partition(), %error, "position not kept");
+            }
+        }
+    }
+
     /// Returns the seat of a partition, if it has ever been live here.
     pub fn find(&self, partition: PartitionId) -> Option<Seat> {
         let seats = self.seats.read().unwrap_or_else(PoisonError::into_inner);

@@ -20,10 +20,12 @@ pub mod node_loop;
 pub mod raft;
 #[cfg(feature = "raft")]
 pub mod replica;
-#[cfg(feature = "http")]
+#[cfg(feature = "cli")]
 pub mod server;
 #[cfg(feature = "http")]
 pub mod service;
+#[cfg(feature = "cli")]
+pub mod settings;
 #[cfg(feature = "log")]
 pub mod store;
 #[cfg(feature = "net")]

@@ -33,8 +33,6 @@ pub use inbox::{AskFault, Letter, NodeHandle, Stopped};
 pub use notes::{Counters, Observer, Telemetry};
 pub(crate) use storage::LiveBytes;
 
-use inbox::Mailbox;
-
 /// Told whenever the replicated state may have changed.
 pub trait Watcher: Send {
     /// Looks at the node; called on its own thread, so it must not block.

@@ -15,9 +15,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use narad_core::config::ConfigError;
+use narad_core::config::{ConfigError, Policy};
 use narad_core::effects::Effects;
-use narad_core::ids::{LogIndex, NodeId};
+use narad_core::ids::{Incarnation, LogIndex, Name, NodeId, StoreUuid};
 use narad_core::metastore::{Addresses, Configuration, State};
 use narad_core::node::{Ask, Identity as NodeIdentity, Node};
 use narad_core::peer::{Answer, Request};
@@ -269,11 +269,13 @@ impl Server {
         .map_err(ServerError::Thread)?;
 
         let http_addr = local(&http)?;
-        let service = Arc::new(NodeService::new(handle.clone(), broker, admitted.node));
+        let service =
+            Arc::new(NodeService::new(handle.clone(), Arc::clone(&broker), admitted.node));
         let router = http::router(Arc::clone(&service) as Arc<dyn Service>, settings.http.clone());
         let ended = cancel.clone().cancelled_owned();
         let http = tokio::spawn(http::serve(http, router, settings.connections.clone(), ended));
         tokio::spawn(sweep_trash(store, settings.node.quarantine, cancel.clone()));
+        tokio::spawn(flush_positions(Arc::clone(&broker), cancel.clone()));
 
         let server = Self {
             handle,
@@ -298,9 +300,9 @@ impl Server {
     async fn found(
         &self,
         settings: &Settings,
-        name: narad_core::ids::Name,
+        name: Name,
         addrs: Addresses,
-        store_uuid: narad_core::ids::StoreUuid,
+        store_uuid: StoreUuid,
     ) -> Result<(), ServerError> {
         let request = Request::Join { name, store_uuid, addrs };
         loop {
@@ -338,7 +340,7 @@ impl Server {
             tokio::time::sleep(tick).await;
         }
         let cluster = self.handle.query(|node| node.state().policy().clone()).await?;
-        match settings.policy_difference(&cluster) {
+        match policy_difference(&settings.policy, &cluster) {
             Some(difference) => Err(ServerError::PolicyDiffers { difference }),
             None => Ok(()),
         }
@@ -410,10 +412,17 @@ impl Drop for Server {
     }
 }
 
+/// Returns how a file's policy differs from the cluster's. A file that leaves everything at its
+/// default says nothing.
+fn policy_difference(file: &Policy, cluster: &Policy) -> Option<String> {
+    let differs = *file != Policy::default() && file != cluster;
+    differs.then(|| format!("the file says {file:?}, the cluster {cluster:?}"))
+}
+
 fn open_raft(
     settings: &Settings,
     node: NodeId,
-    life: narad_core::ids::Incarnation,
+    life: Incarnation,
     founder: bool,
 ) -> Result<(Raft<RedbStore>, State), ServerError> {
     let path = settings.data_dir.join("raft.redb");
@@ -475,6 +484,17 @@ async fn sweep_trash(
             Ok(Ok(swept)) => tracing::debug!(?swept, "quarantine"),
             Ok(Err(error)) => tracing::warn!(%error, "cannot empty the quarantine"),
             Err(_) => return,
+        }
+    }
+}
+
+/// Makes consumers' positions durable now and then; what a crash takes is delivered again (R53).
+async fn flush_positions(broker: Arc<Broker>, cancel: CancellationToken) {
+    const PAUSE: Duration = Duration::from_secs(1);
+    while cancel.run_until_cancelled(tokio::time::sleep(PAUSE)).await.is_some() {
+        let broker = Arc::clone(&broker);
+        if tokio::task::spawn_blocking(move || broker.flush_positions()).await.is_err() {
+            return;
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What a mover has to tell people.
 
+use core::fmt;
 use core::time::Duration;
 
 use super::operation::Fault;
@@ -202,6 +203,25 @@ pub enum Phase {
     Closing,
     /// Over.
     Over,
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Locate => "locate",
+            Self::Resolve => "resolve",
+            Self::CatchUp => "catch-up",
+            Self::Prepare => "prepare",
+            Self::Drain => "drain",
+            Self::Verify => "verify",
+            Self::Install => "install",
+            Self::Flip => "flip",
+            Self::Promote => "promote",
+            Self::Waiting => "waiting",
+            Self::Closing => "closing",
+            Self::Over => "over",
+        })
+    }
 }
 
 /// How a move is doing: what status, metrics and the planner see of it.

@@ -131,6 +131,16 @@ pub enum LogError {
 }
 
 impl LogError {
+    /// Returns whether the log takes no append before it has been opened again.
+    #[must_use]
+    pub const fn needs_reopening(&self) -> bool {
+        match self {
+            Self::Poisoned { .. } => true,
+            Self::Disk(error) => !error.is_full(),
+            _ => false,
+        }
+    }
+
     /// Returns whether space on the disk would help.
     #[must_use]
     pub const fn is_full(&self) -> bool {

@@ -62,6 +62,23 @@ impl SegmentLog {
         Ok(position.clone())
     }
 
+    pub(crate) fn acknowledge_up_to(&self, end: Offset) -> Result<Position, LogError> {
+        self.check_open()?;
+        let bounds = self.bounds_now();
+        if end > bounds.hwm {
+            return Err(LogError::AheadOfHwm { asked: end, hwm: bounds.hwm });
+        }
+        let mut now = lock(&self.positions.now);
+        let (position, changed) = &mut *now;
+        if position.committed.is_none_or(|committed| committed < end) {
+            position.committed = Some(end);
+            position.acked_ahead.retain(|acked| *acked >= end);
+            advance(position);
+            *changed = true;
+        }
+        Ok(position.clone())
+    }
+
     pub(crate) fn flush_positions(&self) -> Result<(), LogError> {
         let _flush = lock(&self.positions.flush);
         // A handle of an earlier ownership must not write into what took its place (`case_032`).

@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use narad_core::controller::preflight::Blocker;
 use narad_core::freeze::gate::Refused;
-use narad_core::ids::{Epoch, Name, NodeId, Offset, PartitionId, TopicId};
+use narad_core::ids::{Epoch, NodeId, Offset, PartitionId, TopicId};
 use narad_core::metastore::{Applied, Reason, State, Status};
 use narad_core::node::{Ask, AskError, Node, Said};
 
@@ -397,8 +397,8 @@ fn move_view(node: &Node, partition: PartitionId) -> Option<MoveView> {
         view.phase = Some(progress.phase.to_string());
         view.bytes_staged = Some(progress.staged_bytes);
         view.bytes_total = Some(progress.listed_bytes);
-        view.bytes_per_second = Some(progress.copy_bytes_per_second);
-        view.predicted_freeze_ms = progress.predicted_freeze_ms;
+        view.bytes_per_second = Some(progress.copy_rate).filter(|rate| *rate > 0);
+        view.predicted_freeze_ms = progress.freeze_ms;
         view.waiting = progress.waiting.map(|reason| reason.to_string());
     }
     Some(view)

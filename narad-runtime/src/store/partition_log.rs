@@ -121,6 +121,14 @@ pub trait PartitionLog: Send + Sync + fmt::Debug {
     /// [`LogError::AheadOfHwm`] for a record nobody may have seen, [`LogError::AckedAheadFull`].
     fn ack(&self, offset: Offset) -> Result<Position, LogError>;
 
+    /// Acknowledges everything before an offset and returns the new position; one that is behind
+    /// the frontier changes nothing (S7). Durable as with [`ack`](Self::ack).
+    ///
+    /// # Errors
+    ///
+    /// [`LogError::AheadOfHwm`] for records nobody may have seen.
+    fn ack_up_to(&self, end: Offset) -> Result<Position, LogError>;
+
     /// Makes the consumers' position durable, if it has changed.
     ///
     /// # Errors
@@ -212,6 +220,10 @@ impl PartitionLog for SegmentLog {
 
     fn ack(&self, offset: Offset) -> Result<Position, LogError> {
         self.acknowledge(offset)
+    }
+
+    fn ack_up_to(&self, end: Offset) -> Result<Position, LogError> {
+        self.acknowledge_up_to(end)
     }
 
     fn flush_position(&self) -> Result<(), LogError> {

@@ -1,6 +1,7 @@
 //! What nodes ask one another, to and from its messages.
 
 use narad_core::ids::{Incarnation, LogIndex, MoveId, NodeId, StoreUuid};
+use narad_core::metastore::Addresses;
 use narad_core::peer::{Answer, Refusal, Request};
 
 use super::message::command::Join;

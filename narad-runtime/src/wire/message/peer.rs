@@ -3,7 +3,7 @@
 use prost::{Enumeration, Message, Oneof};
 
 use super::command::{Entry, Join};
-use super::metastore::{Attempt, PartitionId, Reason, Token};
+use super::metastore::{Addresses, Attempt, PartitionId, Reason, Token};
 
 #[derive(Clone, Copy, PartialEq, Message)]
 pub(crate) struct Extent {
