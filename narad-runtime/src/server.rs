@@ -250,8 +250,7 @@ impl Server {
         };
         let now = clock.now();
         let (mut first, mut actions) = (Effects::default(), Actions::default());
-        let node =
-            Node::new(now, me, life, settings.node.clone(), state, held, &mut first);
+        let node = Node::new(now, me, life, settings.node.clone(), state, held, &mut first);
         let timeout = settings.node.request_timeout;
         let replica = Replica::new(now, raft, node, timeout, &mut first, &mut actions)?;
         let counters = Arc::new(Counters::default());
@@ -452,8 +451,7 @@ fn open_raft(
 /// Returns the state of a cluster that has one voter and nothing else.
 fn first_state(node: NodeId) -> State {
     let mut state = State::new();
-    let configuration =
-        Configuration { voters: [node].into(), ..Configuration::default() };
+    let configuration = Configuration { voters: [node].into(), ..Configuration::default() };
     state.configure(LogIndex(1), configuration).expect("it is the first entry");
     state
 }

@@ -68,8 +68,7 @@ async fn ask(
 ) -> Result<Answered, ServerError> {
     const ROUNDS: usize = 6;
     const PAUSE: std::time::Duration = std::time::Duration::from_millis(500);
-    let request =
-        Request::Join { name: name.clone(), store_uuid, addrs: addrs.clone() };
+    let request = Request::Join { name: name.clone(), store_uuid, addrs: addrs.clone() };
     let joiner = Joiner { cluster: None, store_uuid };
     let mut reason = "nobody was asked".to_owned();
     for round in 0..ROUNDS {
@@ -80,9 +79,7 @@ async fn ask(
             match join(address, joiner, &request, Server::ADMISSION_TIMEOUT).await {
                 Ok(joined) => match joined.answer {
                     Answer::Joined { node, peers } => return Ok((node, joined.cluster, peers)),
-                    Answer::Refused(
-                        refusal @ narad_core::peer::Refusal::NotAdmitted(_),
-                    ) => {
+                    Answer::Refused(refusal @ narad_core::peer::Refusal::NotAdmitted(_)) => {
                         let addresses = addresses.to_vec();
                         let reason = refusal.to_string();
                         return Err(ServerError::NotAdmitted { addresses, reason });

@@ -201,11 +201,9 @@ impl Service for NodeService {
         let records = records.into_iter().map(log_record).collect();
         let produced = blocking(move || seat.batcher.produce(records, None)).await?;
         match produced {
-            Ok(done) => Ok(Produced {
-                first_offset: done.first,
-                next_offset: done.end,
-                epoch: done.epoch,
-            }),
+            Ok(done) => {
+                Ok(Produced { first_offset: done.first, next_offset: done.end, epoch: done.epoch })
+            }
             Err(error) => {
                 if let ProduceError::Log(failed) = &error
                     && failed.needs_reopening()
@@ -377,8 +375,7 @@ fn move_view(node: &Node, partition: PartitionId) -> Option<MoveView> {
     let row = state.assignment(partition)?;
     let name = |id: NodeId| state.member(id).map(|member| member.name.clone());
     let progress = node.moves().find(|(id, _)| *id == partition).map(|(_, progress)| progress);
-    let source_dead =
-        state.member(row.owner).is_none_or(|owner| owner.status != Status::Alive);
+    let source_dead = state.member(row.owner).is_none_or(|owner| owner.status != Status::Alive);
     let mut view = MoveView {
         topic: state.topic(partition.topic)?.name.clone(),
         partition: partition.index,

@@ -342,7 +342,10 @@ async fn a_joiner_asks_once_and_learns_who_answered() {
     reply.send(&Answer::Joined { node: NodeId(9), peers: Vec::new() });
     let joined = call.await.unwrap().expect("admitted");
     assert_eq!(joined.cluster, CLUSTER);
-    assert_eq!((joined.by, joined.answer), (NodeId(1), Answer::Joined { node: NodeId(9), peers: Vec::new() }));
+    assert_eq!(
+        (joined.by, joined.answer),
+        (NodeId(1), Answer::Joined { node: NodeId(9), peers: Vec::new() })
+    );
 
     let astray = Joiner { cluster: Some(ClusterId(1)), ..joiner };
     match join(&address, astray, &join_request(), PATIENCE).await {

@@ -1,0 +1,5 @@
+//! Whole nodes in one process: real files, sockets and Raft.
+#![expect(clippy::unwrap_used, reason = "a test says what it expects by unwrapping")]
+
+mod harness;
+mod moves;
