@@ -86,6 +86,20 @@ pub enum ClientError {
         /// What the node says.
         body: Box<ErrorBody>,
     },
+    /// The node sends the request elsewhere and does not know where, or in a circle.
+    #[error("{endpoint} does not serve this partition, and who does could not be learned")]
+    OwnerNotFound {
+        /// Who was asked last.
+        endpoint: Endpoint,
+    },
+    /// The topic has no such partition.
+    #[error("the topic has {partitions} partitions, from 0; there is no partition {partition}")]
+    NoSuchPartition {
+        /// The partition asked for.
+        partition: u32,
+        /// How many there are.
+        partitions: u32,
+    },
     /// Whatever answers there does not speak this API.
     #[error("{endpoint} answers, but not as a Narad node: {cause}")]
     BadAnswer {
@@ -110,9 +124,11 @@ impl ClientError {
     /// Whether the same request may succeed later.
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::Unreachable { .. } | Self::OutcomeUnknown { .. } => true,
+            Self::Unreachable { .. } | Self::OutcomeUnknown { .. } | Self::OwnerNotFound { .. } => {
+                true
+            }
             Self::Refused { body, .. } => body.retryable,
-            Self::BadAnswer { .. } => false,
+            Self::BadAnswer { .. } | Self::NoSuchPartition { .. } => false,
         }
     }
 
@@ -120,7 +136,11 @@ impl ClientError {
     pub fn code(&self) -> Option<&str> {
         match self {
             Self::Refused { body, .. } => Some(&body.code),
-            Self::Unreachable { .. } | Self::OutcomeUnknown { .. } | Self::BadAnswer { .. } => None,
+            Self::Unreachable { .. }
+            | Self::OutcomeUnknown { .. }
+            | Self::OwnerNotFound { .. }
+            | Self::NoSuchPartition { .. }
+            | Self::BadAnswer { .. } => None,
         }
     }
 }

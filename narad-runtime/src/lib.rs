@@ -2,10 +2,14 @@
 
 #[cfg(feature = "log")]
 pub mod broker;
+#[cfg(feature = "cli")]
+pub mod cli;
 #[cfg(feature = "http")]
 pub mod client;
 #[cfg(feature = "net")]
 pub mod clock;
+#[cfg(feature = "cli")]
+pub mod demo;
 #[cfg(feature = "log")]
 pub mod disk;
 #[cfg(feature = "http")]

@@ -7,6 +7,7 @@
 mod book;
 mod identity;
 mod node_service;
+mod run;
 
 use std::io;
 use std::net::SocketAddr;
@@ -47,6 +48,7 @@ use crate::wire::handshake::ClusterId;
 
 use book::{Book, Clerk};
 pub use node_service::NodeService;
+pub use run::run;
 
 /// What a node does when its data directory is new. One that belongs to a cluster already goes on
 /// in it, whatever is said here.

@@ -1,1 +1,53 @@
-fn main() {}
+//! The `narad` command; everything it does is in [`narad_runtime::cli`].
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use narad_runtime::cli::{Cli, Command, Terminal, run};
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help goes to standard output, mistakes to standard error; a closed pipe is no panic.
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    let serves = matches!(cli.command, Command::Server(_));
+    let usual = if serves { "info" } else { "warn" };
+    let filter = cli.global.log.as_deref().unwrap_or(usual);
+    let filter = match filter.parse::<tracing_subscriber::EnvFilter>() {
+        Ok(filter) => filter,
+        Err(error) => return usage(&format!("--log {filter}: {error}")),
+    };
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return usage(&format!("no thread can be started: {error}")),
+    };
+    let mut terminal = Terminal::of_process();
+    // A node and the demonstration stop in an order of their own.
+    if !serves && !matches!(cli.command, Command::Demo(_)) {
+        let interrupt = terminal.interrupt.clone();
+        runtime.spawn(async move {
+            if tokio::signal::ctrl_c().await.is_ok() {
+                interrupt.cancel();
+            }
+            if tokio::signal::ctrl_c().await.is_ok() {
+                // The second time it is meant.
+                std::process::exit(130);
+            }
+        });
+    }
+    let code = runtime.block_on(run(cli, &mut terminal));
+    // A thread may still wait for a line that never comes.
+    runtime.shutdown_background();
+    code.into()
+}
+
+fn usage(message: &str) -> ExitCode {
+    use std::io::Write as _;
+    let _ = writeln!(anstream::stderr(), "error: {message}");
+    ExitCode::from(2)
+}

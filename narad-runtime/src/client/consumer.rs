@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::Method;
+use bytes::Bytes;
 use narad_core::ids::{Epoch, Offset};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
@@ -12,7 +13,7 @@ use tokio::time::Instant;
 use super::backoff::Backoff;
 use super::routes::Fault;
 use super::transport::Request;
-use super::{Client, ClientError, Endpoint, encoded, json};
+use super::{Client, ClientError, Endpoint, Tried, encoded, json};
 use crate::http::batch::{self, Limits};
 use crate::http::messages::AckBody;
 use crate::service::{AckSet, Fetched, Position, Record};
@@ -154,17 +155,16 @@ impl Consumer {
         let until = Instant::now() + Self::ACK_TIMEOUT;
         loop {
             let timeout = self.client.shared.options.request_timeout;
-            let error = match owner.ask(&request, timeout).await {
+            match owner.ask(&request, timeout).await {
                 Ok(_) => return Ok(AckOutcome::Acknowledged),
-                Err(error) if error.code() == Some("stale_epoch") => {
+                Err(Trouble { error, .. }) if error.code() == Some("stale_epoch") => {
                     return Ok(AckOutcome::Superseded);
                 }
-                Err(error) => error,
-            };
-            if !error.is_retryable() || Instant::now() >= until {
-                return Err(error);
+                Err(Trouble { error, passes }) if !passes || Instant::now() >= until => {
+                    return Err(error);
+                }
+                Err(_) => owner.pause().await,
             }
-            owner.pause().await;
         }
     }
 }
@@ -196,10 +196,10 @@ impl Reader {
             };
             let fetched = match fetched {
                 Ok(fetched) => fetched,
-                Err(error) => {
+                Err(Trouble { error, passes }) => {
                     let patience = self.options.unavailable_max;
                     let spent = patience.is_some_and(|most| last_heard.elapsed() >= most);
-                    if !error.is_retryable() || spent {
+                    if !passes || spent {
                         // Nobody left to tell is fine.
                         let _ = self.sender.send(Err(error)).await;
                         return;
@@ -236,11 +236,7 @@ impl Reader {
         }
     }
 
-    async fn fetch(
-        &self,
-        owner: &mut Owner<'_>,
-        position: Position,
-    ) -> Result<Fetched, ClientError> {
+    async fn fetch(&self, owner: &mut Owner<'_>, position: Position) -> Result<Fetched, Trouble> {
         let wait = if self.options.follow { self.options.wait } else { Duration::ZERO };
         let from = match position {
             Position::Committed => String::new(),
@@ -259,8 +255,36 @@ impl Reader {
         let (endpoint, body) = owner.ask(&request, timeout).await?;
         // The answer's length is bounded already.
         let limits = Limits { records_max: u32::MAX, record_bytes_max: u64::MAX };
-        batch::decode_fetched(body, limits)
-            .map_err(|cause| ClientError::BadAnswer { endpoint, cause: cause.to_string() })
+        batch::decode_fetched(body, limits).map_err(|cause| Trouble {
+            error: ClientError::BadAnswer { endpoint, cause: cause.to_string() },
+            passes: true,
+        })
+    }
+}
+
+/// Why the owner of a partition gave no result.
+struct Trouble {
+    error: ClientError,
+    /// Whether asking again may help.
+    passes: bool,
+}
+
+impl From<Fault> for Trouble {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Final(error) => Self { error, passes: false },
+            Fault::Later(error)
+            | Fault::NodeDown(error)
+            | Fault::Unknown(error)
+            | Fault::Missing(error) => Self { error, passes: true },
+            Fault::NotOwner(endpoint) => {
+                let tried = endpoint.into_iter().map(|endpoint| Tried {
+                    endpoint,
+                    cause: "named as the owner, but not asked".into(),
+                });
+                Self { error: ClientError::Unreachable { tried: tried.collect() }, passes: true }
+            }
+        }
     }
 }
 
@@ -300,60 +324,53 @@ impl<'a> Owner<'a> {
         &mut self,
         request: &Request,
         timeout: Duration,
-    ) -> Result<(Endpoint, bytes::Bytes), ClientError> {
+    ) -> Result<(Endpoint, Bytes), Trouble> {
         let mut hops = 0;
         loop {
             let endpoint = match self.named.take() {
                 Some(endpoint) => endpoint,
                 None => self.by_routes().await?,
             };
-            let fault = match self.client.ask_owner(&endpoint, request, timeout).await {
+            let answer = self.client.ask_owner(&endpoint, request, timeout).await;
+            self.wrong = answer.is_err();
+            match answer {
                 Ok(body) => {
-                    self.wrong = false;
                     if hops > 0 {
                         self.client.learn_owner(self.topic, self.partition, &endpoint);
                     }
                     return Ok((endpoint, body));
                 }
-                Err(fault) => fault,
-            };
-            self.wrong = true;
-            match fault {
-                Fault::NotOwner(owner) => {
+                Err(Fault::NotOwner(owner)) => {
                     hops += 1;
-                    let owner = owner.filter(|owner| *owner != endpoint);
-                    let Some(owner) = owner.filter(|_| hops <= Self::HOPS_MAX) else {
-                        let cause = "it does not own the partition, nor know who does".to_owned();
-                        return Err(ClientError::OutcomeUnknown { endpoint, cause });
-                    };
-                    self.named = Some(owner);
+                    let owner = owner.filter(|owner| *owner != endpoint && hops <= Self::HOPS_MAX);
+                    if owner.is_none() {
+                        let error = ClientError::OwnerNotFound { endpoint };
+                        return Err(Trouble { error, passes: true });
+                    }
+                    self.named = owner;
                 }
                 // The routes decide whether it is gone: a node may not have learned of it yet.
-                Fault::Missing(error) => {
+                Err(fault @ Fault::Missing(_)) => {
                     self.by_routes().await?;
-                    let cause = error.to_string();
-                    return Err(ClientError::OutcomeUnknown { endpoint, cause });
+                    return Err(fault.into());
                 }
-                Fault::Later(error)
-                | Fault::NodeDown(error)
-                | Fault::Unknown(error)
-                | Fault::Final(error) => return Err(error),
+                Err(fault) => return Err(fault.into()),
             }
         }
     }
 
-    async fn by_routes(&mut self) -> Result<Endpoint, ClientError> {
+    async fn by_routes(&mut self) -> Result<Endpoint, Fault> {
         let known = if self.wrong {
-            self.client.relearn(self.topic, self.seen).await?
+            self.client.relearn(self.topic, self.seen).await
         } else {
-            self.client.known(self.topic).await?
+            self.client.known(self.topic).await
         };
+        let known = known.map_err(Fault::of_routes)?;
         self.seen = known.version;
         let route = known.detail.routes.iter().find(|route| route.partition == self.partition);
         let endpoint = route.and_then(|route| route.addr.parse().ok());
-        endpoint.ok_or_else(|| {
-            self.wrong = true;
-            ClientError::Unreachable { tried: Vec::new() }
-        })
+        // Without an owner yet, or with one at no address: look again after a pause.
+        self.wrong = endpoint.is_none();
+        endpoint.ok_or_else(|| Fault::NodeDown(ClientError::Unreachable { tried: Vec::new() }))
     }
 }

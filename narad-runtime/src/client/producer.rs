@@ -28,7 +28,7 @@ pub struct ProducerOptions {
 
 impl Default for ProducerOptions {
     fn default() -> Self {
-        Self { in_flight_max: 8, deliver_timeout: Duration::from_secs(60) }
+        Self { in_flight_max: 8, deliver_timeout: Duration::from_mins(1) }
     }
 }
 
@@ -226,6 +226,12 @@ impl Producer {
         let mut sent_on = None;
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         let mut known = self.learn(0, &mut backoff, progress).await?;
+        if let Placement::Prefer(partition) | Placement::Pinned(partition) = placement {
+            let partitions = known.detail.topic.partitions;
+            if partition >= partitions {
+                return Err(ClientError::NoSuchPartition { partition, partitions });
+            }
+        }
         loop {
             let target = sent_on.take().or_else(|| choose(&known, placement, turn, &round));
             let Some(target) = target else {

@@ -34,6 +34,13 @@ pub(super) enum Fault {
     Final(ClientError),
 }
 
+impl Fault {
+    /// Tells whether asking again may help, of an error that no single node gave.
+    pub(super) fn of_routes(error: ClientError) -> Self {
+        if error.is_retryable() { Self::NodeDown(error) } else { Self::Final(error) }
+    }
+}
+
 impl Client {
     /// Returns what is known of a topic; asks if that is nothing.
     pub(super) async fn known(&self, topic: &str) -> Result<Known, ClientError> {
@@ -113,7 +120,9 @@ impl Client {
             // Something else has the address by now.
             ClientError::BadAnswer { .. }
             | ClientError::Unreachable { .. }
-            | ClientError::OutcomeUnknown { .. } => Fault::NodeDown(error),
+            | ClientError::OutcomeUnknown { .. }
+            | ClientError::OwnerNotFound { .. }
+            | ClientError::NoSuchPartition { .. } => Fault::NodeDown(error),
         })
     }
 

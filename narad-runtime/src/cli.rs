@@ -1,0 +1,172 @@
+//! The `narad` command.
+//!
+//! Everything but the process itself is here: [`run`] takes a parsed command line and a
+//! [`Terminal`], and returns the [`ExitCode`]. What a command answers goes to standard output, as a
+//! table on a terminal and as the API's JSON elsewhere; progress and errors go to standard error.
+
+use std::path::PathBuf;
+
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+
+use crate::client::{Client, ClientOptions, Endpoint};
+
+mod cluster;
+mod demo;
+mod exit;
+mod node;
+mod publish;
+mod subscribe;
+mod table;
+mod terminal;
+mod topic;
+
+pub use demo::DemoOptions;
+pub use exit::{ExitCode, Failure};
+pub use terminal::Terminal;
+
+/// Moves log partitions between nodes without losing an acknowledged record.
+#[derive(Debug, Parser)]
+#[command(name = "narad", version, propagate_version = true, arg_required_else_help = true)]
+#[command(after_help = "`narad help exit-codes` lists what the command exits with.")]
+pub struct Cli {
+    /// What all commands share.
+    #[command(flatten)]
+    pub global: Global,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What all commands share.
+#[derive(Debug, Args)]
+pub struct Global {
+    /// HTTP addresses of nodes, tried in turn
+    #[arg(
+        long,
+        global = true,
+        value_name = "ADDR,..",
+        env = "NARAD_ADMIN",
+        default_value = "http://127.0.0.1:7401",
+        value_delimiter = ','
+    )]
+    pub admin: Vec<Endpoint>,
+    /// How answers are shown; tables on a terminal and JSON elsewhere if not given
+    #[arg(short, long, global = true, value_enum)]
+    pub output: Option<Format>,
+    /// The same as --output json
+    #[arg(long, global = true, conflicts_with = "output")]
+    pub json: bool,
+    /// What is logged to standard error, such as info or raft=debug
+    #[arg(long, global = true, value_name = "FILTER", env = "NARAD_LOG")]
+    pub log: Option<String>,
+}
+
+/// How answers are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people.
+    Table,
+    /// The API's JSON.
+    Json,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a cluster on this machine: write, move, drain, count
+    Demo(DemoOptions),
+    /// Run one node
+    Server(node::ServerArgs),
+    /// Watch and change the cluster
+    #[command(subcommand)]
+    Cluster(cluster::ClusterCommand),
+    /// Create, list and delete topics
+    #[command(subcommand)]
+    Topic(topic::TopicCommand),
+    /// Publish lines, one record each
+    Pub(publish::PubArgs),
+    /// Receive records, one line each, and acknowledge them
+    Sub(subscribe::SubArgs),
+    /// Print a completion script for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// List what the command exits with
+    #[command(long_about = exit::table())]
+    ExitCodes,
+}
+
+impl Global {
+    fn client(&self) -> Client {
+        Client::new(self.admin.clone(), ClientOptions::default())
+    }
+
+    /// What was asked for explicitly, if anything was.
+    fn asked(&self) -> Option<Format> {
+        if self.json { Some(Format::Json) } else { self.output }
+    }
+
+    fn format(&self, terminal: &Terminal) -> Format {
+        let usual = if terminal.out_is_terminal { Format::Table } else { Format::Json };
+        self.asked().unwrap_or(usual)
+    }
+}
+
+/// Does what a command line asks and returns what the process exits with.
+///
+/// An error has been shown by then.
+pub async fn run(cli: Cli, terminal: &mut Terminal) -> ExitCode {
+    let interrupt = terminal.interrupt.clone();
+    let global = cli.global;
+    let outcome = match cli.command {
+        Command::Demo(options) => {
+            let json = global.format(terminal) == Format::Json;
+            crate::demo::run(DemoOptions { json, ..options }).await
+        }
+        Command::Server(args) => node::run(args, terminal).await,
+        Command::Pub(args) => publish::run(args, &global, terminal).await,
+        Command::Sub(args) => subscribe::run(args, &global, terminal).await,
+        Command::Completions { shell } => completions(shell, terminal),
+        Command::ExitCodes => terminal.print(&exit::table()),
+        Command::Cluster(command) => tokio::select! {
+            outcome = cluster::run(command, &global, terminal) => outcome,
+            () = interrupt.cancelled() => Err(Failure::interrupted()),
+        },
+        Command::Topic(command) => tokio::select! {
+            outcome = topic::run(command, &global, terminal) => outcome,
+            () = interrupt.cancelled() => Err(Failure::interrupted()),
+        },
+    };
+    match outcome {
+        Ok(()) => ExitCode::Success,
+        Err(failure) => {
+            terminal.show(&failure);
+            failure.code
+        }
+    }
+}
+
+fn completions(shell: clap_complete::Shell, terminal: &mut Terminal) -> Result<(), Failure> {
+    // Into memory first: the generator panics on a closed pipe.
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "narad", &mut script);
+    terminal.write(&script)
+}
+
+/// A file, or standard input.
+fn open(
+    path: Option<PathBuf>,
+    terminal: &mut Terminal,
+) -> Result<Box<dyn std::io::BufRead + Send>, Failure> {
+    let Some(path) = path.filter(|path| path.as_os_str() != "-") else {
+        return Ok(std::mem::replace(&mut terminal.input, Box::new(std::io::empty())));
+    };
+    match std::fs::File::open(&path) {
+        Ok(file) => Ok(Box::new(std::io::BufReader::new(file))),
+        Err(error) => {
+            let message = format!("{} cannot be read: {error}", path.display());
+            Err(Failure::new(ExitCode::Usage, message))
+        }
+    }
+}

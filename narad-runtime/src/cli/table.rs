@@ -1,0 +1,61 @@
+//! Tables that fit the terminal.
+
+use comfy_table::{ContentArrangement, Table, presets};
+
+use super::terminal::printable;
+
+/// Lays rows out under a header, no wider than `width` columns.
+pub(super) fn render(width: u16, header: &[&str], rows: Vec<Vec<String>>) -> String {
+    let mut table = Table::new();
+    table
+        .load_style(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(width.max(20))
+        .set_header(header.iter().copied());
+    for row in rows {
+        table.add_row(row.iter().map(|cell| printable(cell)));
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    let text = table.to_string();
+    let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+    lines.join("\n")
+}
+
+/// Shows bytes with about three digits.
+pub(super) fn bytes(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut unit = 0;
+    while unit + 1 < UNITS.len() && bytes >> (10 * (unit + 1)) > 0 {
+        unit += 1;
+    }
+    let whole = bytes >> (10 * unit);
+    if unit == 0 || whole >= 100 {
+        return format!("{whole} {}", UNITS[unit]);
+    }
+    // The remainder is below 2^40 here, so ten times it fits.
+    let tenth = ((bytes - (whole << (10 * unit))) * 10) >> (10 * unit);
+    format!("{whole}.{tenth} {}", UNITS[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_short() {
+        let shown = [0, 1023, 1024, 1536, 100 << 20, (1 << 30) - 1, u64::MAX].map(bytes);
+        assert_eq!(
+            shown,
+            ["0 B", "1023 B", "1.0 KiB", "1.5 KiB", "100 MiB", "1023 MiB", "16777215 TiB"]
+        );
+    }
+
+    #[test]
+    fn a_table_is_no_wider_than_the_terminal() {
+        let rows = vec![vec!["orders/3".into(), "waits for the source to come back".repeat(3)]];
+        let text = render(40, &["PARTITION", "WAITING"], rows);
+        assert!(text.lines().all(|line| line.chars().count() <= 40), "{text}");
+    }
+}

@@ -1,0 +1,107 @@
+//! The process's surroundings, so that commands can be run without a process.
+
+use std::io::{BufRead, IsTerminal, Write};
+
+use clap::builder::styling::{AnsiColor, Style};
+use tokio_util::sync::CancellationToken;
+
+use super::exit::Failure;
+
+/// Where a command reads, writes and is interrupted.
+pub struct Terminal {
+    /// Standard input.
+    pub input: Box<dyn BufRead + Send>,
+    /// Standard output.
+    pub out: Box<dyn Write + Send>,
+    /// Standard error; takes colours and drops them where they are not wanted.
+    pub err: Box<dyn Write + Send>,
+    /// Whether people look at the output.
+    pub out_is_terminal: bool,
+    /// Whether people look at the errors, so that progress is of use.
+    pub err_is_terminal: bool,
+    /// How many columns a table may take.
+    pub width: u16,
+    /// Cancelled when the user wants an end.
+    pub interrupt: CancellationToken,
+}
+
+impl std::fmt::Debug for Terminal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Terminal")
+            .field("out_is_terminal", &self.out_is_terminal)
+            .field("err_is_terminal", &self.err_is_terminal)
+            .field("width", &self.width)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Terminal {
+    /// The surroundings of this process.
+    #[must_use]
+    pub fn of_process() -> Self {
+        let width = terminal_size::terminal_size().map_or(80, |(width, _)| width.0);
+        Self {
+            input: Box::new(std::io::BufReader::new(std::io::stdin())),
+            out: Box::new(std::io::BufWriter::new(std::io::stdout())),
+            err: Box::new(anstream::stderr()),
+            out_is_terminal: std::io::stdout().is_terminal(),
+            err_is_terminal: std::io::stderr().is_terminal(),
+            width,
+            interrupt: CancellationToken::new(),
+        }
+    }
+
+    /// Writes to standard output and flushes it.
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.out
+            .write_all(bytes)
+            .and_then(|()| self.out.flush())
+            .map_err(|error| Failure::from_output(&error))
+    }
+
+    /// Writes lines for people.
+    pub(super) fn print(&mut self, text: &str) -> Result<(), Failure> {
+        self.write(format!("{}\n", printable(text.trim_end())).as_bytes())
+    }
+
+    /// Writes the API's JSON as it came: on a terminal with line breaks, elsewhere on one line.
+    pub(super) fn print_json(&mut self, json: &[u8]) -> Result<(), Failure> {
+        let pretty = || serde_json::from_slice::<serde_json::Value>(json).ok();
+        let mut text = match pretty().filter(|_| self.out_is_terminal) {
+            Some(value) => format!("{value:#}").into_bytes(),
+            None => json.to_vec(),
+        };
+        text.push(b'\n');
+        self.write(&text)
+    }
+
+    /// Tells people something on the side.
+    pub(super) fn note(&mut self, text: &str) {
+        // There is no one left to tell if this fails.
+        let _ = writeln!(self.err, "{}", printable(text));
+    }
+
+    /// Shows a failure: what went wrong, and what to do next.
+    pub(super) fn show(&mut self, failure: &Failure) {
+        if failure.message.is_empty() {
+            return;
+        }
+        let (red, cyan) = (bold(AnsiColor::Red), bold(AnsiColor::Cyan));
+        let message = printable(&failure.message).replace('\n', " ");
+        let _ = writeln!(self.err, "{red}error:{red:#} {message}");
+        if let Some(hint) = &failure.hint {
+            let _ = writeln!(self.err, "{cyan}hint:{cyan:#} {}", printable(hint));
+        }
+        let _ = self.err.flush();
+    }
+}
+
+fn bold(color: AnsiColor) -> Style {
+    color.on_default().bold()
+}
+
+/// Keeps what a node says from steering the terminal.
+pub(super) fn printable(text: &str) -> String {
+    let safe = |c: char| if c.is_control() && c != '\n' { char::REPLACEMENT_CHARACTER } else { c };
+    text.chars().map(safe).collect()
+}

@@ -1,0 +1,126 @@
+//! Topics.
+
+use clap::Subcommand;
+use narad_core::ids::Name;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::table::render;
+use super::terminal::Terminal;
+use super::{ExitCode, Failure, Format, Global};
+use crate::service::{NewTopic, TopicDetail, TopicView};
+
+/// Topics.
+#[derive(Debug, Subcommand)]
+pub enum TopicCommand {
+    /// Create a topic
+    Create {
+        /// Its name
+        #[arg(value_parser = name)]
+        name: Name,
+        /// How many partitions it has
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+        partitions: u32,
+        /// The topic that feeds it, whose nodes it is kept off where balance allows
+        #[arg(long, value_name = "NAME", value_parser = name)]
+        parent: Option<Name>,
+    },
+    /// List the topics
+    List,
+    /// Show who serves a topic's partitions
+    Show {
+        /// Its name
+        name: String,
+    },
+    /// Delete a topic with all its records
+    Delete {
+        /// Its name
+        name: String,
+    },
+}
+
+/// `GET /v1/topics`.
+#[derive(Deserialize)]
+struct Topics {
+    topics: Vec<TopicView>,
+}
+
+pub(super) async fn run(
+    command: TopicCommand,
+    global: &Global,
+    terminal: &mut Terminal,
+) -> Result<(), Failure> {
+    let client = global.client();
+    let json = global.format(terminal) == Format::Json;
+    match command {
+        TopicCommand::Create { name, partitions, parent } => {
+            let topic = client.create_topic(&NewTopic { name, partitions, parent }).await?;
+            if json {
+                let body = serde_json::to_vec(&topic).expect("a topic has text keys only");
+                return terminal.print_json(&body);
+            }
+            let plural = if topic.partitions == 1 { "" } else { "s" };
+            terminal.print(&format!("{} has {} partition{plural}", topic.name, topic.partitions))
+        }
+        TopicCommand::List => {
+            let body = client.get_raw("/v1/topics").await?;
+            if json {
+                return terminal.print_json(&body);
+            }
+            let Topics { topics } = parsed(&body)?;
+            if topics.is_empty() {
+                return terminal.print("there are no topics");
+            }
+            let rows = topics.iter().map(|topic| {
+                let parent = topic.parent.as_ref().map_or_else(|| "-".into(), Name::to_string);
+                vec![topic.name.to_string(), topic.partitions.to_string(), parent]
+            });
+            let text = render(terminal.width, &["NAME", "PARTITIONS", "PARENT"], rows.collect());
+            terminal.print(&text)
+        }
+        TopicCommand::Show { name } => {
+            let topic = client.topic(&name).await?;
+            if json {
+                let body = serde_json::to_vec(&topic).expect("a topic has text keys only");
+                return terminal.print_json(&body);
+            }
+            let text = show_routes(terminal.width, &topic);
+            terminal.print(&text)
+        }
+        TopicCommand::Delete { name } => {
+            client.delete_topic(&name).await?;
+            if json { Ok(()) } else { terminal.print(&format!("{name} is deleted")) }
+        }
+    }
+}
+
+/// Reads an answer's body.
+pub(super) fn parsed<T: DeserializeOwned>(body: &[u8]) -> Result<T, Failure> {
+    serde_json::from_slice(body).map_err(|error| {
+        let message = format!("the answer is not what a Narad node says: {error}");
+        Failure::new(ExitCode::Failure, message).with_hint("--json shows what was answered")
+    })
+}
+
+fn show_routes(width: u16, topic: &TopicDetail) -> String {
+    let rows = topic.routes.iter().map(|route| {
+        let state = match (route.alive, route.moving) {
+            (true, false) => "served",
+            (true, true) => "moving",
+            (false, false) => "owner dead",
+            (false, true) => "owner dead, moving",
+        };
+        vec![
+            format!("{}/{}", topic.topic.name, route.partition),
+            route.owner.to_string(),
+            state.into(),
+            route.epoch.to_string(),
+            route.addr.clone(),
+        ]
+    });
+    render(width, &["PARTITION", "OWNER", "STATE", "EPOCH", "ADDR"], rows.collect())
+}
+
+fn name(text: &str) -> Result<Name, String> {
+    Name::new(text).map_err(|error| error.to_string())
+}

@@ -1,0 +1,96 @@
+//! A node as a process: started, told to stop by a signal, ended with a code that says why.
+
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::{Server, ServerError, Start};
+use crate::cli::{ExitCode, Failure};
+use crate::settings::Settings;
+use crate::store::StoreError;
+
+/// Runs a node until it is told to stop by SIGTERM or SIGINT, or cannot go on.
+///
+/// # Errors
+///
+/// If it cannot start or go on, with the exit code that says why.
+pub async fn run(settings: Settings, start: Start) -> Result<(), Failure> {
+    let no_signals = |error: std::io::Error| {
+        Failure::new(ExitCode::Failure, format!("no signals can be received: {error}"))
+    };
+    let mut terminated = signal(SignalKind::terminate()).map_err(no_signals)?;
+    let mut interrupted = signal(SignalKind::interrupt()).map_err(no_signals)?;
+    let starting = Server::start(&settings, start);
+    let mut server = tokio::select! {
+        started = starting => started?,
+        _ = terminated.recv() => return Ok(()),
+        _ = interrupted.recv() => return Ok(()),
+    };
+    tracing::info!(
+        node = %server.node(), peer = %server.peer_addr(), http = %server.http_addr(),
+        "listening"
+    );
+    let handle = server.handle().clone();
+    let ended = tokio::select! {
+        ready = server.ready(&settings) => match ready {
+            Ok(()) => {
+                tracing::info!("the node takes part in the cluster");
+                tokio::select! {
+                    ended = server.ended() => Some(ended),
+                    _ = terminated.recv() => None,
+                    _ = interrupted.recv() => None,
+                }
+            }
+            // The node ended before it took part: it says why itself.
+            Err(ServerError::Stopped(_)) => Some(server.ended().await),
+            Err(error) => {
+                handle.stop();
+                Some(Err(error))
+            }
+        },
+        _ = terminated.recv() => None,
+        _ = interrupted.recv() => None,
+    };
+    match ended {
+        Some(ended) => Ok(ended?),
+        None => {
+            tracing::info!("stopping");
+            Ok(server.shutdown().await?)
+        }
+    }
+}
+
+impl From<ServerError> for Failure {
+    fn from(error: ServerError) -> Self {
+        let message = error.to_string();
+        match error {
+            ServerError::Nameless
+            | ServerError::Config(_)
+            | ServerError::Failpoint(_)
+            | ServerError::New
+            | ServerError::PolicyDiffers { .. }
+            | ServerError::Policy(_) => Self::new(ExitCode::Usage, message),
+            ServerError::Store(error) => store_failure(&error, message),
+            ServerError::RaftStore { .. } => Self::new(ExitCode::DataDirectory, message)
+                .with_hint("is another process running on this data directory?"),
+            ServerError::Listen { .. } => Self::new(ExitCode::Usage, message)
+                .with_hint("set listen.peer and listen.http in the file, or --listen-peer and \
+                    --listen-http"),
+            ServerError::NotAdmitted { .. } => Self::new(ExitCode::Unavailable, message)
+                .with_hint("--join takes the peer address of a running node, not its HTTP address"),
+            ServerError::Raft(_)
+            | ServerError::Replica(_)
+            | ServerError::Stopped(_)
+            | ServerError::Thread(_) => Self::new(ExitCode::Failure, message),
+        }
+    }
+}
+
+fn store_failure(error: &StoreError, message: String) -> Failure {
+    match error {
+        StoreError::Locked { .. }
+        | StoreError::NoIdentity { .. }
+        | StoreError::ForeignIdentity { .. }
+        | StoreError::OtherNode { .. } => Failure::new(ExitCode::DataDirectory, message),
+        error if error.is_full() => Failure::new(ExitCode::DiskFull, message),
+        _ => Failure::new(ExitCode::Failure, message),
+    }
+}

@@ -1,0 +1,187 @@
+//! The configuration of one node: a TOML file, the environment and the command line.
+//!
+//! A value is taken from the first that has it: a flag, the environment, the file, the default. Every
+//! key of the file has an environment variable (`policy.lease` is `NARAD_POLICY_LEASE`), and can be
+//! given as `--set policy.lease=10s`. One table, [`keys`], names all keys with their meaning; reading,
+//! checking and [`commented_default`] go by it, so that they cannot differ.
+//!
+//! Durations are written as `10s` or `200ms`, sizes as `64MiB`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use narad_core::config::{Config, Policy};
+use narad_core::ids::Name;
+
+use crate::http::{Connections, HttpOptions};
+
+mod error;
+mod keys;
+mod read;
+mod template;
+mod units;
+
+pub use error::SettingsError;
+pub use keys::{Key, keys};
+pub use read::Layers;
+pub use template::commented_default;
+
+/// Everything that a node is told when it starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The node's name, unique in its cluster. No default.
+    pub name: Option<Name>,
+    /// Where the node keeps its data. Default `narad-data`.
+    pub data_dir: PathBuf,
+    /// Where the node listens.
+    pub listen: Listen,
+    /// What others are told about where the node listens. Default: where it listens.
+    pub advertise: Advertise,
+    /// What the whole cluster agrees on: taken by the node that founds it, compared by all others.
+    pub policy: Policy,
+    /// What the node decides for itself.
+    pub node: Config,
+    /// The pace of the replicated log.
+    pub raft: RaftPace,
+    /// The segment log.
+    pub log: LogSettings,
+    /// The API's limits.
+    pub http: HttpOptions,
+    /// The API's connections.
+    pub connections: Connections,
+}
+
+/// Where a node listens, as `host:port`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listen {
+    /// For other nodes. Default `127.0.0.1:7400`.
+    pub peer: String,
+    /// For operators and clients. Default `127.0.0.1:7401`: whoever reaches it may take nodes out of
+    /// the cluster, so that it is opened to others on purpose only.
+    pub http: String,
+}
+
+/// What others are told about where a node listens, as `host:port`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Advertise {
+    /// For other nodes.
+    pub peer: Option<String>,
+    /// For operators and clients.
+    pub http: Option<String>,
+}
+
+/// The pace of the replicated log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RaftPace {
+    /// One tick. Default 100 ms.
+    pub tick: Duration,
+    /// Fewest ticks without a leader until an election. Default 10.
+    pub election_ticks_min: u32,
+    /// Ticks by which an election comes at the latest. Default 20; more than the fewest.
+    pub election_ticks_max: u32,
+    /// Ticks between a leader's heartbeats. Default 3; fewer than `election_ticks_min`.
+    pub heartbeat_ticks: u32,
+}
+
+/// The segment log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogSettings {
+    /// Length at which a segment is sealed. Default 64 MiB.
+    pub segment_bytes: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            name: None,
+            data_dir: "narad-data".into(),
+            listen: Listen { peer: "127.0.0.1:7400".into(), http: "127.0.0.1:7401".into() },
+            advertise: Advertise::default(),
+            policy: Policy::default(),
+            node: Config::new(0),
+            raft: RaftPace {
+                tick: Duration::from_millis(100),
+                election_ticks_min: 10,
+                election_ticks_max: 20,
+                heartbeat_ticks: 3,
+            },
+            log: LogSettings { segment_bytes: 64 << 20 },
+            http: HttpOptions::default(),
+            connections: Connections::default(),
+        }
+    }
+}
+
+impl Settings {
+    /// Returns the node's name.
+    ///
+    /// # Errors
+    ///
+    /// If none was given.
+    pub fn required_name(&self) -> Result<&Name, SettingsError> {
+        self.name.as_ref().ok_or(SettingsError::Missing { key: "name" })
+    }
+
+    /// Returns where other nodes are told to find this one.
+    pub fn peer_addr(&self) -> &str {
+        self.advertise.peer.as_deref().unwrap_or(&self.listen.peer)
+    }
+
+    /// Returns where clients are told to find this node.
+    pub fn http_addr(&self) -> &str {
+        self.advertise.http.as_deref().unwrap_or(&self.listen.http)
+    }
+
+    /// Checks what no single value can break.
+    ///
+    /// # Errors
+    ///
+    /// Names the key, its value and what is allowed; or the timing that would let two owners write
+    /// (H9).
+    pub fn check(&self) -> Result<(), SettingsError> {
+        self.node.check(&self.policy).map_err(SettingsError::from_core)?;
+        let advertised = [
+            ("advertise.peer", &self.listen.peer, &self.advertise.peer),
+            ("advertise.http", &self.listen.http, &self.advertise.http),
+        ];
+        for (key, listen, advertise) in advertised {
+            let everywhere = listen.starts_with("0.0.0.0:") || listen.starts_with("[::]:");
+            if everywhere && advertise.is_none() {
+                return Err(SettingsError::NotAdvertised { key, listen: listen.clone() });
+            }
+        }
+        let RaftPace { tick, election_ticks_min, election_ticks_max, heartbeat_ticks } = self.raft;
+        if tick.is_zero() {
+            return Err(refused("raft.tick", "0s", "more than 0"));
+        }
+        if heartbeat_ticks == 0 || heartbeat_ticks >= election_ticks_min {
+            let allowed = "at least 1 and fewer than raft.election_ticks_min";
+            return Err(refused("raft.heartbeat_ticks", heartbeat_ticks, allowed));
+        }
+        if election_ticks_max <= election_ticks_min {
+            let allowed = "more than raft.election_ticks_min";
+            return Err(refused("raft.election_ticks_max", election_ticks_max, allowed));
+        }
+        if self.log.segment_bytes < self.http.record_bytes_max {
+            let value = units::show_size(self.log.segment_bytes);
+            return Err(refused("log.segment_bytes", value, "at least http.record_bytes_max"));
+        }
+        if self.http.body_bytes_max < self.http.record_bytes_max {
+            let value = units::show_size(self.http.body_bytes_max);
+            return Err(refused("http.body_bytes_max", value, "at least http.record_bytes_max"));
+        }
+        if self.http.bodies_bytes_max < self.http.body_bytes_max {
+            let value = units::show_size(self.http.bodies_bytes_max);
+            return Err(refused("http.bodies_bytes_max", value, "at least http.body_bytes_max"));
+        }
+        Ok(())
+    }
+}
+
+fn refused(key: &str, value: impl std::fmt::Display, allowed: &str) -> SettingsError {
+    SettingsError::OutOfRange {
+        key: key.into(),
+        value: format!("{value}"),
+        allowed: allowed.into(),
+    }
+}

@@ -1,0 +1,43 @@
+//! The commented default.
+
+use std::fmt::Write as _;
+
+use super::read::variable;
+use super::{Settings, keys};
+
+/// Returns a configuration file that has every key with its meaning and default, commented out.
+///
+/// # Examples
+///
+/// It is a configuration itself, and changes nothing:
+///
+/// ```
+/// use std::path::Path;
+/// use narad_runtime::settings::{Layers, Settings, commented_default};
+///
+/// let layers = Layers::default().with_text(Path::new("n.toml"), &commented_default())?;
+/// assert_eq!(layers.settings()?, Settings::default());
+/// # Ok::<(), narad_runtime::settings::SettingsError>(())
+/// ```
+#[must_use]
+pub fn commented_default() -> String {
+    let mut text = String::from(
+        "# Configuration of a Narad node. Every line that is commented out shows the default.\n\
+         # A flag wins over the environment, the environment over this file.\n",
+    );
+    let mut settings = Settings::default();
+    let mut section = "";
+    for key in keys() {
+        let (place, name) = key.path.split_once('.').unwrap_or(("", key.path));
+        if place != section {
+            section = place;
+            // Writing into a string cannot fail.
+            let _ = write!(text, "\n[{section}]\n");
+        }
+        // What has no default is shown by an example.
+        let example = if key.path == "name" { "\"narad-1\"" } else { "\"192.0.2.1:7400\"" };
+        let value = key.show(&mut settings).unwrap_or_else(|| example.into());
+        let _ = write!(text, "\n# {} ({})\n# {name} = {value}\n", key.doc, variable(key.path));
+    }
+    text
+}

@@ -1,0 +1,454 @@
+//! The command: what it prints, where, and what it exits with.
+
+use std::io::{Cursor, Write};
+use std::sync::{Arc, Mutex};
+
+use clap::{CommandFactory, Parser};
+use narad_runtime::cli::{Cli, ExitCode, Terminal, run};
+use narad_runtime::http::json::Message;
+use narad_runtime::service::{MemberView, ServiceError};
+use tokio_util::sync::CancellationToken;
+
+use crate::fake::{Cluster, Fault, Running, member, record};
+use crate::golden::{copying, planned};
+
+#[derive(Clone, Default)]
+struct Buffer(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Buffer {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().expect("no panic").write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Buffer {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().expect("no panic").clone()).expect("text")
+    }
+}
+
+/// A pipe that nobody reads any more.
+struct Closed;
+
+impl Write for Closed {
+    fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+        Err(std::io::ErrorKind::BrokenPipe.into())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+struct Ran {
+    code: ExitCode,
+    out: String,
+    err: String,
+}
+
+struct Setting {
+    input: Vec<u8>,
+    on_terminal: bool,
+    interrupt: CancellationToken,
+}
+
+impl Default for Setting {
+    fn default() -> Self {
+        Self { input: Vec::new(), on_terminal: true, interrupt: CancellationToken::new() }
+    }
+}
+
+async fn narad_in(setting: Setting, line: &[&str]) -> Ran {
+    let (out, err) = (Buffer::default(), Buffer::default());
+    let mut terminal = Terminal {
+        input: Box::new(Cursor::new(setting.input)),
+        out: Box::new(out.clone()),
+        err: Box::new(anstream::StripStream::new(Box::new(err.clone()) as Box<dyn Write + Send>)),
+        out_is_terminal: setting.on_terminal,
+        err_is_terminal: false,
+        width: 100,
+        interrupt: setting.interrupt,
+    };
+    let cli = Cli::try_parse_from(["narad"].iter().chain(line)).expect("a command line");
+    let code = run(cli, &mut terminal).await;
+    Ran { code, out: out.text(), err: err.text() }
+}
+
+async fn narad(node: &Running, line: &[&str]) -> Ran {
+    narad_in(Setting::default(), &[&["--admin", &node.addr], line].concat()).await
+}
+
+async fn piped(node: &Running, input: &str, line: &[&str]) -> Ran {
+    let setting = Setting { input: input.into(), on_terminal: false, ..Setting::default() };
+    narad_in(setting, &[&["--admin", &node.addr], line].concat()).await
+}
+
+#[test]
+fn the_command_line_is_consistent() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn what_is_no_command_line_is_refused() {
+    let bad: [&[&str]; 9] = [
+        &[],
+        &["cluster"],
+        &["cluster", "decommission"],
+        &["topic", "create", "orders"],
+        &["topic", "create", "a/b", "--partitions", "1"],
+        &["topic", "create", "orders", "--partitions", "0"],
+        &["--admin", "nowhere", "cluster", "members"],
+        &["--json", "-o", "table", "cluster", "members"],
+        &["demo", "--rate", "fast"],
+    ];
+    for line in bad {
+        let error = Cli::try_parse_from(["narad"].iter().chain(line)).expect_err("refused");
+        assert_eq!(error.exit_code(), 2, "{line:?}");
+    }
+    assert!(Cli::try_parse_from(["narad", "demo", "--rate", "500/s", "--keep", "--json"]).is_ok());
+}
+
+#[test]
+fn the_exit_codes_are_in_the_help() {
+    let help = Cli::try_parse_from(["narad", "help", "exit-codes"]).expect_err("help");
+    let text = help.to_string();
+    for (code, word) in [(0, "acknowledged"), (4, "refused"), (5, "leader"), (7, "directory")] {
+        assert!(
+            text.lines()
+                .any(|line| line.trim().starts_with(&format!("{code} ")) && line.contains(word)),
+            "{text}"
+        );
+    }
+}
+
+/// R91.
+#[tokio::test]
+async fn members_are_a_table_for_people_and_json_for_programs() {
+    let cluster = Cluster::new();
+    let leaving = MemberView { draining: true, outbound_moves: 2, ..member("narad-4", 4) };
+    cluster.change(|state| state.members = vec![member("narad-1", 1), leaving]);
+    let node = cluster.start("narad-1").await;
+    let ran = narad(&node, &["cluster", "members"]).await;
+    assert_eq!(
+        ran.out,
+        "ID       STATUS  ROLE    DRAINING  OWNED  IN  OUT  ADDR\n\
+         narad-1  alive   leader  no        4      0   0    10.0.0.1:7401\n\
+         narad-4  alive   voter   yes       4      0   2    10.0.0.4:7401\n"
+    );
+    assert_eq!((ran.code, ran.err.as_str()), (ExitCode::Success, ""));
+    let ran = piped(&node, "", &["cluster", "members"]).await;
+    let json: serde_json::Value = serde_json::from_str(&ran.out).expect("json");
+    assert_eq!(json["members"][1]["id"], "narad-4");
+    assert_eq!(ran.out.lines().count(), 1);
+    assert!(narad(&node, &["--json", "cluster", "members"]).await.out.starts_with("{\n"));
+    assert!(piped(&node, "", &["cluster", "members", "-o", "table"]).await.out.starts_with("ID "));
+}
+
+/// R92.
+#[tokio::test]
+async fn moves_say_how_far_they_are_and_what_they_wait_for() {
+    let cluster = Cluster::new();
+    let node = cluster.start("narad-1").await;
+    assert_eq!(narad(&node, &["cluster", "moves"]).await.out, "nothing is moving\n");
+    cluster.change(|state| state.moves = vec![planned(), copying()]);
+    let out = narad(&node, &["cluster", "moves"]).await.out;
+    let lines: Vec<&str> = out.lines().collect();
+    assert!(lines[0].starts_with("PARTITION  FROM"), "{out}");
+    assert!(lines[1].starts_with("orders/3"), "{out}");
+    for part in ["narad-1 (dead)", "catch-up", "1.0 MiB", "200 MiB/s", "12 ms"] {
+        let words = part.split(' ').all(|word| out.contains(word));
+        assert!(words, "{part} in {out}");
+    }
+    assert!(lines.iter().all(|line| line.chars().count() <= 100), "{out}");
+}
+
+/// R90, R93, R94.
+#[tokio::test]
+async fn a_node_is_decommissioned_and_kept() {
+    let cluster = Cluster::new();
+    cluster.change(|state| state.members = vec![member("narad-4", 4)]);
+    let node = cluster.start("narad-1").await;
+    let ran = narad(&node, &["cluster", "decommission", "narad-4"]).await;
+    assert!(ran.out.starts_with("narad-4 is draining"), "{}", ran.out);
+    assert!(cluster.state().members[0].draining);
+    let ran = narad(&node, &["cluster", "decommission", "narad-4", "--cancel"]).await;
+    assert_eq!(ran.out, "narad-4 stays in the cluster\n");
+    assert!(!cluster.state().members[0].draining);
+    // The API answers without content, and so does the command for programs.
+    let ran = piped(&node, "", &["cluster", "decommission", "narad-4"]).await;
+    assert_eq!((ran.code, ran.out.as_str()), (ExitCode::Success, ""));
+}
+
+#[tokio::test]
+async fn each_failure_has_its_exit_code_and_a_hint() {
+    let cluster = Cluster::new();
+    cluster.change(|state| state.members = vec![member("narad-4", 4)]);
+    let node = cluster.start("narad-1").await;
+    let drain = ["cluster", "decommission", "narad-4"];
+    let blocked = ServiceError::Blocked(vec!["orders/3 is pinned".into()]);
+    let cases = [
+        (blocked, ExitCode::Refused, "orders/3 is pinned"),
+        (ServiceError::Rejected("it is retired".into()), ExitCode::Refused, "it is retired"),
+        (ServiceError::NoLeader, ExitCode::Unavailable, "no leader"),
+        (ServiceError::OutcomeUnknown, ExitCode::Unavailable, "not known"),
+        (ServiceError::DiskFull, ExitCode::DiskFull, "disk is full"),
+    ];
+    for (cause, code, words) in cases {
+        cluster.change(|state| state.decommission = Some(cause.clone()));
+        let ran = narad(&node, &drain).await;
+        assert_eq!((ran.code, ran.out.as_str()), (code, ""), "{cause:?}");
+        assert!(ran.err.starts_with("error: ") && ran.err.contains(words), "{}", ran.err);
+        let rejected = matches!(cause, ServiceError::Rejected(_));
+        assert_eq!(ran.err.lines().count(), if rejected { 1 } else { 2 }, "{}", ran.err);
+    }
+    let ran = narad(&node, &["cluster", "decommission", "narad-9"]).await;
+    assert_eq!(ran.code, ExitCode::NotFound);
+    assert_eq!(
+        ran.err,
+        "error: there is no member \"narad-9\"\nhint: narad cluster members lists the members\n"
+    );
+    let addr = node.addr.clone();
+    node.stop().await;
+    let ran = narad_in(Setting::default(), &["--admin", &addr, "topic", "list"]).await;
+    assert_eq!(ran.code, ExitCode::Unavailable);
+    assert!(ran.err.contains(&addr) && ran.err.contains("hint: start a node"), "{}", ran.err);
+}
+
+#[tokio::test]
+async fn topics_are_created_listed_shown_and_deleted() {
+    let cluster = Cluster::new();
+    let node = cluster.start("narad-1").await;
+    assert_eq!(narad(&node, &["topic", "list"]).await.out, "there are no topics\n");
+    let ran = narad(&node, &["topic", "create", "orders", "--partitions", "2"]).await;
+    assert_eq!(ran.out, "orders has 2 partitions\n");
+    let again = narad(&node, &["topic", "create", "orders", "--partitions", "2"]).await;
+    assert_eq!(again.code, ExitCode::Refused);
+    let line = ["topic", "create", "bills", "--partitions", "1", "--parent", "orders"];
+    assert_eq!(narad(&node, &line).await.out, "bills has 1 partition\n");
+    assert_eq!(
+        narad(&node, &["topic", "list"]).await.out,
+        "NAME    PARTITIONS  PARENT\nbills   1           orders\norders  2           -\n"
+    );
+    let out = narad(&node, &["topic", "show", "orders"]).await.out;
+    assert!(out.contains("orders/1   narad-1  served"), "{out}");
+    assert_eq!(narad(&node, &["topic", "delete", "orders"]).await.out, "orders is deleted\n");
+    assert_eq!(narad(&node, &["topic", "delete", "orders"]).await.code, ExitCode::NotFound);
+}
+
+#[tokio::test]
+async fn lines_are_published_and_come_back() {
+    let cluster = Cluster::new();
+    let node = cluster.start("a").await;
+    cluster.topic("orders", &["a"]);
+    // No end of line at the end, an empty line, and bytes that are no text stay as they are.
+    let ran = piped(&node, "one\n\ntwo\r\nthree", &["pub", "orders"]).await;
+    assert_eq!(ran.code, ExitCode::Success, "{}", ran.err);
+    let summary: serde_json::Value = serde_json::from_str(&ran.out).expect("json");
+    assert_eq!((&summary["acknowledged"], &summary["unacknowledged"]), (&4.into(), &0.into()));
+    assert_eq!(cluster.values("orders", 0), ["one", "", "two\r", "three"]);
+    let ran = piped(&node, "", &["sub", "orders", "--max", "3"]).await;
+    assert_eq!((ran.code, ran.out.as_str()), (ExitCode::Success, "one\n\ntwo\r\n"));
+    assert_eq!(cluster.partition("orders", 0, |row| row.committed), Some(3));
+    let ran = piped(&node, "", &["sub", "orders", "--no-ack", "--json"]).await;
+    let message: serde_json::Value = serde_json::from_str(&ran.out).expect("one line of json");
+    assert_eq!((&message["offset"], &message["value"]), (&3.into(), &"three".into()));
+    assert_eq!(cluster.partition("orders", 0, |row| row.committed), Some(3));
+    let ran = piped(&node, "", &["sub", "orders", "--from-beginning"]).await;
+    assert_eq!(ran.out, "one\n\ntwo\r\nthree\n");
+    assert_eq!(cluster.partition("orders", 0, |row| row.committed), Some(4));
+}
+
+#[tokio::test]
+async fn keys_are_split_off_and_keep_their_order() {
+    let cluster = Cluster::new();
+    let node = cluster.start("a").await;
+    cluster.topic("orders", &["a"; 4]);
+    let lines: Vec<String> = (0..500).map(|n| format!("k{}=>{n}\n", n % 7)).collect();
+    let ran = piped(&node, &lines.concat(), &["pub", "orders", "--key-separator", "=>"]).await;
+    assert_eq!(ran.code, ExitCode::Success, "{}", ran.err);
+    let mut found = 0;
+    for partition in 0..4 {
+        cluster.partition("orders", partition, |row| {
+            found += row.records.len();
+            for key in 0..7 {
+                let key = format!("k{key}");
+                let of_key =
+                    row.records.iter().filter(|r| r.key.as_deref() == Some(key.as_bytes()));
+                let numbers = of_key.map(|r| String::from_utf8_lossy(&r.value).parse::<u32>());
+                let numbers: Vec<u32> = numbers.map(|n| n.expect("a number")).collect();
+                assert!(numbers.is_sorted(), "{key}: {numbers:?}");
+            }
+        });
+    }
+    assert_eq!(found, 500);
+    let ran = piped(&node, "k=>1\nbare\n", &["pub", "orders", "--key-separator", "=>"]).await;
+    assert_eq!(ran.code, ExitCode::Usage);
+    assert!(ran.err.contains("line 2 has no key separator"), "{}", ran.err);
+    assert!(ran.out.contains("\"acknowledged\":1"), "{}", ran.out);
+    let line = ["sub", "orders", "--key-separator", ":", "--max", "1"];
+    assert!(piped(&node, "", &line).await.out.starts_with('k'));
+}
+
+#[tokio::test]
+async fn a_partial_failure_says_how_many_lines_are_acknowledged() {
+    let cluster = Cluster::new();
+    let node = cluster.start("a").await;
+    cluster.topic("orders", &["a"]);
+    let line = ["pub", "orders", "--partition", "0"];
+    let long = format!("one\n{}\nthree\n", "x".repeat(2 << 20));
+    let ran = piped(&node, &long, &line).await;
+    assert_eq!(ran.code, ExitCode::Usage);
+    assert!(ran.err.starts_with("error: line 2: ") && ran.err.contains("(1 lines"), "{}", ran.err);
+    assert!(ran.out.contains("\"acknowledged\":1"), "{}", ran.out);
+    let ran = piped(&node, "x\n", &["pub", "nothing"]).await;
+    assert_eq!(ran.code, ExitCode::NotFound);
+    let ran = piped(&node, "x\n", &["pub", "orders", "--partition", "1"]).await;
+    assert_eq!(ran.code, ExitCode::NotFound);
+    cluster.change(|state| {
+        state.faults = [Fault::Refuse(ServiceError::Internal("a fault".into()))].into();
+    });
+    let ran = narad_in(
+        Setting { input: b"x\n".to_vec(), ..Setting::default() },
+        &["--admin", &node.addr, "pub", "orders"],
+    )
+    .await;
+    assert_eq!(ran.code, ExitCode::Failure);
+    assert!(ran.out.starts_with("0 acknowledged by orders"), "{}", ran.out);
+}
+
+#[tokio::test]
+async fn a_file_is_published() {
+    let cluster = Cluster::new();
+    let node = cluster.start("a").await;
+    cluster.topic("orders", &["a"]);
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("lines");
+    std::fs::write(&file, "1\n2\n").expect("written");
+    let path = file.to_str().expect("text");
+    let ran = piped(&node, "not this", &["pub", "orders", "--input", path]).await;
+    assert_eq!(ran.code, ExitCode::Success);
+    assert_eq!(cluster.values("orders", 0), ["1", "2"]);
+    let ran = piped(&node, "", &["pub", "orders", "--input", &format!("{path}.gone")]).await;
+    assert_eq!(ran.code, ExitCode::Usage);
+    assert!(ran.err.contains("cannot be read"), "{}", ran.err);
+}
+
+#[tokio::test]
+async fn an_interrupt_ends_following_with_everything_acknowledged() {
+    let cluster = Cluster::new();
+    let node = cluster.start("a").await;
+    cluster.topic("orders", &["a"]);
+    cluster.partition("orders", 0, |row| row.records.push(record("x")));
+    let interrupt = CancellationToken::new();
+    let setting = Setting { interrupt: interrupt.clone(), ..Setting::default() };
+    let line = ["--admin", &node.addr, "sub", "orders", "--follow"];
+    let following = narad_in(setting, &line);
+    let acknowledged = async {
+        cluster.until(|state| state.topics["orders"].1[0].committed == Some(1)).await;
+        interrupt.cancel();
+    };
+    let (ran, ()) = tokio::join!(following, acknowledged);
+    assert_eq!((ran.code, ran.out.as_str()), (ExitCode::Success, "x\n"));
+}
+
+#[tokio::test]
+async fn an_interrupted_publisher_says_what_is_acknowledged() {
+    let cluster = Cluster::new();
+    let node = cluster.start("a").await;
+    cluster.topic("orders", &["a"]);
+    cluster.change(|state| state.gate_shut = true);
+    let interrupt = CancellationToken::new();
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    let mut writer = Some(writer);
+    writer.as_mut().expect("open").write_all(b"x\n").expect("written");
+    let out = Buffer::default();
+    let mut terminal = Terminal {
+        input: Box::new(std::io::BufReader::new(reader)),
+        out: Box::new(out.clone()),
+        err: Box::new(Buffer::default()),
+        out_is_terminal: false,
+        err_is_terminal: false,
+        width: 80,
+        interrupt: interrupt.clone(),
+    };
+    let cli = Cli::try_parse_from(["narad", "--admin", &node.addr, "pub", "orders"]);
+    let running = run(cli.expect("a command line"), &mut terminal);
+    let interrupting = async {
+        cluster.until(|state| state.producing == 1).await;
+        interrupt.cancel();
+        cluster.change(|state| state.gate_shut = false);
+    };
+    let (code, ()) = tokio::join!(running, interrupting);
+    assert_eq!(code, ExitCode::Interrupted);
+    assert!(out.text().contains("\"acknowledged\":1"), "{}", out.text());
+    // The thread that reads ends with its input.
+    drop(writer.take());
+}
+
+/// Whoever closed the pipe has seen enough; what it did not see is not acknowledged.
+#[tokio::test]
+async fn a_closed_pipe_is_an_end_and_no_panic() {
+    let cluster = Cluster::new();
+    let node = cluster.start("a").await;
+    cluster.topic("orders", &["a"]);
+    cluster.partition("orders", 0, |row| row.records.push(record("x")));
+    for line in [&["sub", "orders"][..], &["topic", "list"], &["completions", "bash"]] {
+        let err = Buffer::default();
+        let mut terminal = Terminal {
+            input: Box::new(std::io::empty()),
+            out: Box::new(Closed),
+            err: Box::new(err.clone()),
+            out_is_terminal: false,
+            err_is_terminal: false,
+            width: 80,
+            interrupt: CancellationToken::new(),
+        };
+        let line = [&["narad", "--admin", &node.addr], line].concat();
+        let cli = Cli::try_parse_from(line).expect("a command line");
+        let code = run(cli, &mut terminal).await;
+        assert_eq!((code, err.text().as_str()), (ExitCode::Success, ""));
+    }
+    assert_eq!(cluster.partition("orders", 0, |row| row.committed), None);
+}
+
+#[tokio::test]
+async fn a_configuration_that_is_refused_starts_nothing() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("narad.toml");
+    std::fs::write(&file, "name = \"n\"\n[policy]\nlaese = \"5s\"\n").expect("written");
+    let line = ["server", "--config", file.to_str().expect("text")];
+    let ran = narad_in(Setting::default(), &line).await;
+    assert_eq!(ran.code, ExitCode::Usage);
+    assert!(
+        ran.err.contains("unknown key policy.laese; did you mean policy.lease?"),
+        "{}",
+        ran.err
+    );
+    assert!(ran.err.contains("hint: narad server --print-config"), "{}", ran.err);
+    let ran = narad_in(Setting::default(), &["server", "--print-config"]).await;
+    assert!(ran.out.contains("# lease = \"10s\""), "{}", ran.out);
+}
+
+#[tokio::test]
+async fn completions_name_the_commands() {
+    let ran = narad_in(Setting::default(), &["completions", "bash"]).await;
+    assert!(ran.out.contains("decommission"));
+}
+
+/// What a node says cannot steer the terminal.
+#[tokio::test]
+async fn control_characters_of_a_node_are_shown_harmlessly() {
+    let cluster = Cluster::new();
+    let node = cluster.start("a").await;
+    let error = ServiceError::Rejected("\u{1b}[2Jgone\nerror: fake".into());
+    cluster.change(|state| state.decommission = Some(error));
+    let ran = narad(&node, &["cluster", "decommission", "x"]).await;
+    assert!(!ran.err.contains('\u{1b}') && ran.err.lines().count() == 1, "{:?}", ran.err);
+    // Records are the user's own, and stay as they are.
+    let message = Message::new(narad_core::ids::Offset(0), record("\u{1b}"));
+    assert_eq!(message.value.as_deref(), Some("\u{1b}"));
+}

@@ -1,0 +1,437 @@
+//! A cluster in memory: several nodes over one state, without files and without a protocol.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use axum::Router;
+use narad_core::ids::{Epoch, Incarnation, Name, NodeId, Offset, TopicId};
+use narad_runtime::client::{Client, ClientOptions, Endpoint};
+use narad_runtime::http::{Connections, HttpOptions, router, serve};
+use narad_runtime::service::{
+    AckSet, Fetched, MemberStatus, MemberView, MoveView, NewTopic, Position, Produced, Read,
+    Readiness, Record, Role, Route, Service, ServiceError, TopicView,
+};
+use tokio::net::TcpListener;
+use tokio::sync::Notify;
+use tokio::sync::oneshot;
+
+pub(crate) fn name(text: &str) -> Name {
+    Name::new(text).expect("a name")
+}
+
+pub(crate) fn record(value: &str) -> Record {
+    Record { value: value.to_owned().into(), ..Record::default() }
+}
+
+/// What a node does with the next produce request instead of the usual.
+#[derive(Clone, Debug)]
+pub(crate) enum Fault {
+    Refuse(ServiceError),
+    /// Appends the records, and never answers.
+    WriteAndHang,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Partition {
+    pub(crate) owner: String,
+    pub(crate) epoch: u64,
+    pub(crate) frozen: bool,
+    pub(crate) records: Vec<Record>,
+    pub(crate) committed: Option<u64>,
+    /// What has been asked of it.
+    pub(crate) fetches: u64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    pub(crate) members: Vec<MemberView>,
+    pub(crate) moves: Vec<MoveView>,
+    pub(crate) topics: BTreeMap<String, (TopicView, Vec<Partition>)>,
+    pub(crate) addrs: BTreeMap<String, String>,
+    pub(crate) dead: Vec<String>,
+    pub(crate) leaderless: bool,
+    pub(crate) unregistered: bool,
+    /// What the next decommission is answered.
+    pub(crate) decommission: Option<ServiceError>,
+    pub(crate) faults: VecDeque<Fault>,
+    /// Barriers that were asked for.
+    pub(crate) barriers: u64,
+    /// Produce requests held at once, and the most there were.
+    pub(crate) producing: usize,
+    pub(crate) producing_max: usize,
+    /// Whether produce requests wait until somebody opens the gate.
+    pub(crate) gate_shut: bool,
+}
+
+#[derive(Default)]
+pub(crate) struct Cluster {
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+/// One node of it.
+pub(crate) struct Node {
+    cluster: Arc<Cluster>,
+    name: String,
+}
+
+impl Cluster {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::default()
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no test panics while it holds the state")
+    }
+
+    /// Changes the state and tells those who wait for it.
+    pub(crate) fn change(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.state());
+        self.changed.notify_waiters();
+    }
+
+    /// Waits until the state is as told.
+    pub(crate) async fn until(&self, mut holds: impl FnMut(&State) -> bool) {
+        loop {
+            let changed = self.changed.notified();
+            let mut changed = std::pin::pin!(changed);
+            changed.as_mut().enable();
+            if holds(&self.state()) {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// A topic whose partitions belong to these nodes.
+    pub(crate) fn topic(&self, topic: &str, owners: &[&str]) {
+        let partitions = owners.iter().map(|owner| Partition {
+            owner: (*owner).to_owned(),
+            epoch: 1,
+            ..Partition::default()
+        });
+        let view = TopicView {
+            name: name(topic),
+            id: TopicId(7),
+            partitions: u32::try_from(owners.len()).expect("few"),
+            parent: None,
+        };
+        self.change(|state| drop(state.topics.insert(topic.into(), (view, partitions.collect()))));
+    }
+
+    pub(crate) fn partition<T>(
+        &self,
+        topic: &str,
+        partition: usize,
+        change: impl FnOnce(&mut Partition) -> T,
+    ) -> T {
+        let mut result = None;
+        self.change(|state| {
+            let (_, partitions) = state.topics.get_mut(topic).expect("the topic exists");
+            result = Some(change(&mut partitions[partition]));
+        });
+        result.expect("it was changed")
+    }
+
+    /// The values of a partition, in order.
+    pub(crate) fn values(&self, topic: &str, partition: usize) -> Vec<String> {
+        self.partition(topic, partition, |partition| {
+            let text = |record: &Record| String::from_utf8_lossy(&record.value).into_owned();
+            partition.records.iter().map(text).collect()
+        })
+    }
+
+    /// The API of one node, without a socket.
+    pub(crate) fn router(self: &Arc<Self>, node: &str, options: HttpOptions) -> Router {
+        router(Arc::new(Node { cluster: self.clone(), name: node.into() }), options)
+    }
+
+    /// A node on a socket; it stops when what is returned is dropped.
+    pub(crate) async fn start(self: &Arc<Self>, node: &str) -> Running {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+        let addr = listener.local_addr().expect("bound").to_string();
+        self.change(|state| drop(state.addrs.insert(node.into(), addr.clone())));
+        let router = self.router(node, HttpOptions::default());
+        let (stop, stopped) = oneshot::channel::<()>();
+        let connections =
+            Connections { shutdown_timeout: Duration::from_millis(50), ..Connections::default() };
+        let task = tokio::spawn(serve(listener, router, connections, async {
+            let _ = stopped.await;
+        }));
+        Running { addr, stop: Some(stop), task: Some(task) }
+    }
+}
+
+/// A node on a socket.
+pub(crate) struct Running {
+    pub(crate) addr: String,
+    stop: Option<oneshot::Sender<()>>,
+    task: Option<tokio::task::JoinHandle<std::io::Result<()>>>,
+}
+
+impl Running {
+    pub(crate) fn client(&self) -> Client {
+        let options = ClientOptions {
+            request_timeout: Duration::from_secs(5),
+            retry_min: Duration::from_millis(1),
+            retry_max: Duration::from_millis(5),
+            ..ClientOptions::default()
+        };
+        self.client_with(options)
+    }
+
+    pub(crate) fn client_with(&self, options: ClientOptions) -> Client {
+        let endpoint: Endpoint = self.addr.parse().expect("an address");
+        Client::new(vec![endpoint], options)
+    }
+
+    /// Stops it, and waits until its port is closed.
+    pub(crate) async fn stop(mut self) {
+        drop(self.stop.take());
+        let task = self.task.take().expect("it runs");
+        task.await.expect("no panic").expect("it served");
+    }
+}
+
+pub(crate) fn member(id: &str, node: u64) -> MemberView {
+    MemberView {
+        id: name(id),
+        node: NodeId(node),
+        addr: format!("10.0.0.{node}:7401"),
+        peer_addr: format!("10.0.0.{node}:7400"),
+        status: MemberStatus::Alive,
+        draining: false,
+        drained_out: false,
+        role: Role::Voter,
+        leader: node == 1,
+        incarnation: Incarnation(2),
+        owned_partitions: 4,
+        inbound_moves: 0,
+        outbound_moves: 0,
+    }
+}
+
+impl Node {
+    fn barrier(&self, read: Read) -> Result<(), ServiceError> {
+        let mut state = self.cluster.state();
+        if read == Read::Stale {
+            return Ok(());
+        }
+        state.barriers += 1;
+        if state.leaderless { Err(ServiceError::NoLeader) } else { Ok(()) }
+    }
+
+    /// Does something with a partition, if this node owns it.
+    fn owned<T>(
+        &self,
+        topic: &str,
+        partition: u32,
+        with: impl FnOnce(&mut Partition) -> Result<T, ServiceError>,
+    ) -> Result<T, ServiceError> {
+        let mut state = self.cluster.state();
+        let State { topics, addrs, .. } = &mut *state;
+        let (_, partitions) =
+            topics.get_mut(topic).ok_or_else(|| ServiceError::UnknownTopic(topic.into()))?;
+        let unknown = || ServiceError::UnknownPartition { topic: topic.into(), partition };
+        let row = partitions.get_mut(partition as usize).ok_or_else(unknown)?;
+        if row.owner != self.name {
+            return Err(ServiceError::NotOwner { owner: addrs.get(&row.owner).cloned() });
+        }
+        with(row)
+    }
+
+    fn append(
+        &self,
+        topic: &str,
+        partition: u32,
+        records: Vec<Record>,
+    ) -> Result<Produced, ServiceError> {
+        let produced = self.owned(topic, partition, |row| {
+            if row.frozen {
+                return Err(ServiceError::Frozen);
+            }
+            let first_offset = Offset(row.records.len() as u64);
+            row.records.extend(records);
+            let next_offset = Offset(row.records.len() as u64);
+            Ok(Produced { first_offset, next_offset, epoch: Epoch(row.epoch) })
+        });
+        self.cluster.changed.notify_waiters();
+        produced
+    }
+}
+
+#[async_trait]
+impl Service for Node {
+    async fn readiness(&self) -> Readiness {
+        let ready = !self.cluster.state().unregistered;
+        Readiness { ready, waiting: (!ready).then(|| "waits for a leader".into()) }
+    }
+
+    async fn members(&self, read: Read) -> Result<Vec<MemberView>, ServiceError> {
+        self.barrier(read)?;
+        Ok(self.cluster.state().members.clone())
+    }
+
+    async fn moves(&self, read: Read) -> Result<Vec<MoveView>, ServiceError> {
+        self.barrier(read)?;
+        Ok(self.cluster.state().moves.clone())
+    }
+
+    async fn decommission(&self, member: &str, on: bool) -> Result<(), ServiceError> {
+        self.barrier(Read::Barrier)?;
+        let mut state = self.cluster.state();
+        if let Some(error) = state.decommission.take() {
+            return Err(error);
+        }
+        let known = state.members.iter_mut().find(|known| known.id.as_str() == member);
+        known.ok_or_else(|| ServiceError::UnknownMember(member.into()))?.draining = on;
+        Ok(())
+    }
+
+    async fn create_topic(&self, topic: NewTopic) -> Result<TopicView, ServiceError> {
+        self.barrier(Read::Barrier)?;
+        if self.cluster.state().topics.contains_key(topic.name.as_str()) {
+            return Err(ServiceError::Rejected("the name is taken".into()));
+        }
+        let owners = vec![self.name.as_str(); topic.partitions as usize];
+        self.cluster.topic(topic.name.as_str(), &owners);
+        let mut state = self.cluster.state();
+        let (view, _) = state.topics.get_mut(topic.name.as_str()).expect("just created");
+        view.parent = topic.parent;
+        Ok(view.clone())
+    }
+
+    async fn delete_topic(&self, topic: &str) -> Result<(), ServiceError> {
+        self.barrier(Read::Barrier)?;
+        let gone = self.cluster.state().topics.remove(topic);
+        gone.map(drop).ok_or_else(|| ServiceError::UnknownTopic(topic.into()))
+    }
+
+    async fn topics(&self, read: Read) -> Result<Vec<TopicView>, ServiceError> {
+        self.barrier(read)?;
+        Ok(self.cluster.state().topics.values().map(|(view, _)| view.clone()).collect())
+    }
+
+    async fn routes(&self, topic: &str) -> Result<Vec<Route>, ServiceError> {
+        let state = self.cluster.state();
+        let unknown = || ServiceError::UnknownTopic(topic.into());
+        let (_, partitions) = state.topics.get(topic).ok_or_else(unknown)?;
+        let routes = partitions.iter().zip(0..).map(|(row, partition)| Route {
+            partition,
+            owner: name(&row.owner),
+            addr: state.addrs.get(&row.owner).cloned().unwrap_or_default(),
+            epoch: Epoch(row.epoch),
+            serving_here: row.owner == self.name,
+            alive: !state.dead.contains(&row.owner),
+            moving: false,
+        });
+        Ok(routes.collect())
+    }
+
+    async fn move_partition(
+        &self,
+        topic: &str,
+        partition: u32,
+        to: &str,
+    ) -> Result<(), ServiceError> {
+        self.barrier(Read::Barrier)?;
+        if !self.cluster.state().members.iter().any(|member| member.id.as_str() == to) {
+            return Err(ServiceError::UnknownMember(to.into()));
+        }
+        self.owned(topic, partition, |row| {
+            row.owner = to.into();
+            row.epoch += 1;
+            Ok(())
+        })
+    }
+
+    async fn produce(
+        &self,
+        topic: &str,
+        partition: u32,
+        records: Vec<Record>,
+    ) -> Result<Produced, ServiceError> {
+        self.cluster.change(|state| {
+            state.producing += 1;
+            state.producing_max = state.producing_max.max(state.producing);
+        });
+        self.cluster.until(|state| !state.gate_shut).await;
+        self.cluster.change(|state| state.producing -= 1);
+        let fault = self.cluster.state().faults.pop_front();
+        match fault {
+            Some(Fault::Refuse(error)) => Err(error),
+            Some(Fault::WriteAndHang) => {
+                self.append(topic, partition, records)?;
+                std::future::pending().await
+            }
+            None => self.append(topic, partition, records),
+        }
+    }
+
+    async fn fetch(
+        &self,
+        topic: &str,
+        partition: u32,
+        from: Position,
+        _bytes_max: u64,
+        wait: Duration,
+    ) -> Result<Fetched, ServiceError> {
+        /// Records of one answer, so that a reader comes more than once.
+        const RECORDS_MAX: usize = 2;
+        let read = || {
+            self.owned(topic, partition, |row| {
+                row.fetches += 1;
+                let start = match from {
+                    Position::Committed => row.committed.unwrap_or(0),
+                    Position::Offset { at, .. } => at.0,
+                };
+                let records = row.records.iter().cloned().enumerate();
+                let records = records.map(|(offset, record)| (Offset(offset as u64), record));
+                let start = usize::try_from(start).expect("small");
+                let records: Vec<_> = records.skip(start).take(RECORDS_MAX).collect();
+                Ok(Fetched {
+                    next: Offset((start + records.len()) as u64),
+                    records,
+                    start: Offset(0),
+                    hwm: Offset(row.records.len() as u64),
+                    epoch: Epoch(row.epoch),
+                    committed: row.committed.map(Offset),
+                })
+            })
+        };
+        let some = async {
+            loop {
+                let changed = self.cluster.changed.notified();
+                match read() {
+                    Ok(fetched) if fetched.records.is_empty() => changed.await,
+                    other => return other,
+                }
+            }
+        };
+        match tokio::time::timeout(wait, some).await {
+            Ok(answer) => answer,
+            Err(_) => read(),
+        }
+    }
+
+    async fn ack(
+        &self,
+        topic: &str,
+        partition: u32,
+        epoch: Epoch,
+        acks: AckSet,
+    ) -> Result<(), ServiceError> {
+        self.owned(topic, partition, |row| {
+            if row.epoch != epoch.0 {
+                return Err(ServiceError::StaleEpoch);
+            }
+            let up_to = acks.up_to.map(|offset| offset.0);
+            row.committed = row.committed.max(up_to);
+            Ok(())
+        })?;
+        self.cluster.changed.notify_waiters();
+        Ok(())
+    }
+}

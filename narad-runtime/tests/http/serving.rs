@@ -1,0 +1,83 @@
+//! What comes over a socket that is no request, or comes too late.
+
+use std::time::Duration;
+
+use narad_runtime::http::{Connections, HttpOptions, serve};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+
+use crate::fake::{Cluster, record};
+use narad_runtime::client::{Placement, ProducerOptions};
+use narad_runtime::service::Read;
+
+async fn exchange(addr: &str, bytes: &[u8]) -> String {
+    let mut stream = TcpStream::connect(addr).await.expect("it listens");
+    stream.write_all(bytes).await.expect("sent");
+    let mut answer = Vec::new();
+    // A reset is an end like any other.
+    let _ = stream.read_to_end(&mut answer).await;
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+#[tokio::test]
+async fn garbage_costs_the_connection_it_came_on() {
+    let cluster = Cluster::new();
+    let node = cluster.start("a").await;
+    let answer = exchange(&node.addr, b"\x16\x03\x01 this is not HTTP\r\n\r\n").await;
+    assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 400"), "{answer}");
+    let long = format!("GET / HTTP/1.1\r\nx: {}\r\n\r\n", "y".repeat(1 << 20));
+    let answer = exchange(&node.addr, long.as_bytes()).await;
+    assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4"), "{answer}");
+    assert_eq!(node.client().members(Read::Barrier).await, Ok(Vec::new()));
+}
+
+#[tokio::test]
+async fn a_head_that_never_ends_and_a_body_that_never_ends_are_cut_off() {
+    let cluster = Cluster::new();
+    cluster.topic("orders", &["a"]);
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+    let addr = listener.local_addr().expect("bound").to_string();
+    let options =
+        HttpOptions { request_timeout: Duration::from_millis(50), ..HttpOptions::default() };
+    let connections =
+        Connections { head_timeout: Duration::from_millis(50), ..Connections::default() };
+    let router = cluster.router("a", options);
+    tokio::spawn(serve(listener, router, connections, std::future::pending()));
+    // Both come back at all: that is the point.
+    exchange(&addr, b"GET /healthz HTTP/1.1\r\nhost").await;
+    let body = b"POST /v1/topics/orders/messages HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\nx";
+    let answer = exchange(&addr, body).await;
+    assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("outcome_unknown"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_request_under_way_comes_to_its_end_when_the_node_stops() {
+    let cluster = Cluster::new();
+    cluster.topic("orders", &["a"]);
+    cluster.change(|state| state.gate_shut = true);
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+    let addr = listener.local_addr().expect("bound").to_string();
+    cluster.change(|state| drop(state.addrs.insert("a".into(), addr.clone())));
+    let (stop, stopped) = oneshot::channel::<()>();
+    let router = cluster.router("a", HttpOptions::default());
+    let serving = tokio::spawn(serve(listener, router, Connections::default(), async {
+        let _ = stopped.await;
+    }));
+    let client = narad_runtime::client::Client::new(
+        vec![addr.parse().expect("an address")],
+        narad_runtime::client::ClientOptions::default(),
+    );
+    let producer = client.producer("orders", ProducerOptions::default());
+    let sending = tokio::spawn(async move { producer.send(Placement::Any, &[record("x")]).await });
+    cluster.until(|state| state.producing == 1).await;
+    stop.send(()).expect("it serves");
+    // The port closes first.
+    while TcpStream::connect(&addr).await.is_ok() {
+        tokio::task::yield_now().await;
+    }
+    cluster.change(|state| state.gate_shut = false);
+    assert_eq!(sending.await.expect("no panic").expect("acknowledged").attempts, 1);
+    serving.await.expect("no panic").expect("it served");
+    assert_eq!(cluster.values("orders", 0), ["x"]);
+}
