@@ -156,6 +156,16 @@ fn only_healthy_voters_count_for_the_minimum() {
     assert_eq!(world.refuses(9, retire(3)), Reason::BelowMinVoters);
 }
 
+/// Too few is too few, whether they are healthy or not: that is what the operator can change.
+#[test]
+fn the_minimum_is_judged_before_the_majority() {
+    let mut world = World::cluster(3);
+    world.kill(2);
+    world.kill(3);
+    world.drain(3, true);
+    assert_eq!(world.refuses(9, give_up(3, "gone")), Reason::BelowMinVoters);
+}
+
 /// A node without a vote is no loss to the voters, however few or ill they are.
 #[test]
 fn a_learner_may_always_go() {
