@@ -87,7 +87,8 @@ fn a_dead_node_is_retired_with_a_receipt_only() {
     assert_eq!(world.refuses(9, give_up(4, " ")), Reason::OutOfRange);
     let long = "x".repeat(Command::RECEIPT_MAX + 1);
     assert_eq!(world.refuses(9, give_up(4, &long)), Reason::OutOfRange);
-    assert_eq!(world.applies(9, give_up(4, "disk shredded, ticket 71")), Applied::Done);
+    let full = "x".repeat(Command::RECEIPT_MAX);
+    assert_eq!(world.applies(9, give_up(4, &full)), Applied::Done);
 }
 
 /// H24c, R87, `case_127`, `case_132`: the second of two would leave fewer than `MinVoters`.
