@@ -123,6 +123,18 @@ fn a_copy_that_was_burned_does_not_become_live() {
     assert_eq!(world.row(0).data, lost.data);
 }
 
+/// What was burned are tries; an empty log is none of them.
+#[test]
+fn an_empty_log_may_begin_after_a_copy_was_burned() {
+    let mut world = world();
+    let attempt = world.attempt(0);
+    world.applies(2, super::resolve(world.p(0), attempt));
+    let empty = Lost::new(&world);
+    let command = empty.command(&world);
+    assert_eq!(world.applies(3, command), Applied::Won(Epoch(2)));
+    assert_eq!(world.row(0).data, empty.data);
+}
+
 /// An empty log never takes the name of a directory that may still lie on that disk.
 #[test]
 fn a_declaration_names_a_directory_of_the_present_move() {

@@ -2,6 +2,7 @@
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use crate::ids::{Incarnation, NodeId, PartitionId};
 use crate::metastore::{Assignment, Changed, Member, State, Status};
@@ -76,10 +77,14 @@ fn check_members(state: &State) {
 
 /// H9: were it declared dead now, a promotion would wait until its lease has run out.
 fn check_timing(state: &State, member: &Member) {
-    if member.status != Status::Alive || member.incarnation == Incarnation(0) {
+    let (policy, timing) = (state.policy(), member.timing);
+    if member.incarnation == Incarnation(0) {
+        assert_eq!(timing.reach, Duration::ZERO, "it has been given no lease: {member:?}");
         return;
     }
-    let (policy, timing) = (state.policy(), member.timing);
+    if member.status != Status::Alive {
+        return;
+    }
     let wait = policy.promotion_wait(timing.reach, timing.silence);
     let slow = u128::from(100 - policy.clock_rate_error_percent);
     let death_ms = (timing.silence + wait).as_millis() * slow / 100;

@@ -3,8 +3,8 @@
 use alloc::string::String;
 
 use super::{World, addrs, join, name, register, store};
-use crate::ids::{Generation, Incarnation, NodeId, StoreUuid};
-use crate::metastore::{Addresses, Applied, Command, Reason, Status};
+use crate::ids::{Generation, Incarnation, LogIndex, NodeId, ProposalId, StoreUuid};
+use crate::metastore::{Addresses, Applied, Command, Entry, Reason, Reply, State, Status};
 
 fn mark_dead(node: u64, incarnation: u64) -> Command {
     Command::MarkDead { node: NodeId(node), incarnation: Incarnation(incarnation) }
@@ -46,6 +46,23 @@ fn a_retired_disk_does_not_come_back() {
     assert_eq!(world.refuses(0, join("narad-9", 4)), Reason::NodeRetired);
     assert_eq!(world.refuses(4, register(4, 2)), Reason::NodeRetired);
     assert_eq!(world.refuses(9, mark_dead(4, 1)), Reason::NodeRetired);
+}
+
+/// Rule 8: a loop of joins fills nobody's memory.
+#[test]
+fn members_are_bounded() {
+    let mut state = State::new();
+    let mut ask = |sequence: u64| {
+        let proposal = ProposalId { node: NodeId(0), incarnation: Incarnation(0), sequence };
+        let command = join(&alloc::format!("n{sequence}"), sequence);
+        let entry = Entry { proposal, by: NodeId(0), command };
+        state.apply(LogIndex(sequence), &entry).expect("the command is known").reply
+    };
+    let max = u64::try_from(State::MEMBERS_MAX).expect("it is small");
+    for sequence in 1..=max {
+        assert_eq!(ask(sequence), Reply::Applied(Applied::Joined(NodeId(sequence))));
+    }
+    assert_eq!(ask(max + 1), Reply::Rejected(Reason::OutOfRange));
 }
 
 /// A new member is alive, but receives nothing before its first life has begun.
@@ -169,7 +186,7 @@ fn a_late_copy_of_a_drain_does_not_undo_its_cancel() {
     let mut world = World::cluster(3);
     let proposal = world.proposal(9);
     let command = Command::SetDraining { node: NodeId(3), on: true };
-    let entry = super::Entry { proposal, by: NodeId(9), command };
+    let entry = Entry { proposal, by: NodeId(9), command };
     world.append(&entry);
     world.drain(3, false);
     world.append(&entry);

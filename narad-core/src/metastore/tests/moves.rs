@@ -233,6 +233,9 @@ fn a_report_of_another_reign_or_node_is_passed_over() {
     let hwms: Vec<_> = (0..=Command::REPORT_MAX).map(|_| (p, epoch(2), Offset(1))).collect();
     let long = Command::Report { node: NodeId(2), incarnation: Incarnation(1), hwms };
     assert_eq!(world.refuses(2, long), Reason::OutOfRange);
+    let hwms: Vec<_> = (0..Command::REPORT_MAX).map(|_| (p, epoch(1), Offset(1))).collect();
+    let full = Command::Report { node: NodeId(2), incarnation: Incarnation(1), hwms };
+    assert_eq!(world.applies(2, full), Applied::Done);
 }
 
 /// H29, `case_109`, `case_114`, R56: a plan made of an older row is refused, whatever has changed.
@@ -410,6 +413,9 @@ fn a_forgotten_winner_is_never_called_burned() {
     let oldest = world.row(0).lineage[0];
     let answer = world.applies(oldest.owner.0, resolve(world.p(0), oldest.data));
     assert_eq!(answer, Applied::Won(oldest.epoch));
+    // Of a loser that is as old as the oldest winner, everything is known.
+    let loser = next_try(oldest.data);
+    assert_eq!(world.applies(oldest.owner.0, resolve(world.p(0), loser)), Applied::Burned);
 }
 
 /// Pins: set and unset; a late copy of one does not undo the other.

@@ -99,6 +99,17 @@ fn a_lease_of_an_older_policy_is_waited_out() {
     assert_eq!(world.state.promote_after(NodeId(1)), Some(seconds(3)));
 }
 
+/// H9: a dead life is given no lease any more, so a longer one that comes later is none of its.
+#[test]
+fn a_longer_lease_says_nothing_of_those_who_are_dead() {
+    let mut world = World::cluster(2);
+    world.kill(1);
+    let (dead, alive) = (world.member(1).timing, world.member(2).timing);
+    world.applies(9, set(&Policy { lease: seconds(60), ..Policy::default() }));
+    assert_eq!(world.member(1).timing, dead);
+    assert!(world.member(2).timing.reach > alive.reach);
+}
+
 /// H9: the silence that counted was that of the hastiest policy since the node registered.
 #[test]
 fn a_death_that_was_judged_by_an_older_policy_waits_longer() {

@@ -228,7 +228,7 @@ fn start() -> World {
 proptest! {
     // A fixed seed: a red run is red again, on every machine.
     #![proptest_config(ProptestConfig {
-        cases: 256,
+        cases: 128,
         rng_seed: RngSeed::Fixed(4),
         failure_persistence: None,
         ..ProptestConfig::default()

@@ -87,7 +87,8 @@ fn a_dead_node_is_retired_with_a_receipt_only() {
     assert_eq!(world.refuses(9, give_up(4, " ")), Reason::OutOfRange);
     let long = "x".repeat(Command::RECEIPT_MAX + 1);
     assert_eq!(world.refuses(9, give_up(4, &long)), Reason::OutOfRange);
-    assert_eq!(world.applies(9, give_up(4, "disk shredded, ticket 71")), Applied::Done);
+    let full = "x".repeat(Command::RECEIPT_MAX);
+    assert_eq!(world.applies(9, give_up(4, &full)), Applied::Done);
 }
 
 /// H24c, R87, `case_127`, `case_132`: the second of two would leave fewer than `MinVoters`.
@@ -154,6 +155,16 @@ fn only_healthy_voters_count_for_the_minimum() {
     world.drained_out(3);
     // The rest is 1, 2 and 5: a majority is healthy, but not three.
     assert_eq!(world.refuses(9, retire(3)), Reason::BelowMinVoters);
+}
+
+/// Too few is too few, whether they are healthy or not: that is what the operator can change.
+#[test]
+fn the_minimum_is_judged_before_the_majority() {
+    let mut world = World::cluster(3);
+    world.kill(2);
+    world.kill(3);
+    world.drain(3, true);
+    assert_eq!(world.refuses(9, give_up(3, "gone")), Reason::BelowMinVoters);
 }
 
 /// A node without a vote is no loss to the voters, however few or ill they are.

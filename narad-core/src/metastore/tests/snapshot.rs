@@ -10,6 +10,7 @@ fn rich() -> World {
     world.report(0, 5);
     world.kill(1);
     world.applies(2, world.forced(0, 10).command());
+    world.relocate(0, 3, 20);
     world.assign(1, 2);
     world.plan(1, 3);
     world.drain(5, true);
@@ -37,7 +38,11 @@ fn parts_that_no_log_makes_are_refused() {
     let row: &[Damage] = &[
         |p| p.assignments.swap(0, 1),
         |p| p.assignments[1] = p.assignments[0].clone(),
-        |p| p.assignments[0].0.index = 400,
+        |p| p.assignments[1].0.index = 4,
+        |p| p.assignments[0].1.lineage[1].start = Offset(21),
+        |p| p.assignments[0].1.lineage[1].epoch = Epoch(1),
+        |p| p.assignments[0].1.lineage[1].data.move_id = MoveId(0),
+        |p| p.assignments[0].1.lineage[1].data.move_id = MoveId(4),
         |p| p.assignments[0].1.owner = NodeId(9),
         |p| p.assignments[0].1.owner = NodeId(5),
         |p| p.assignments[1].1.target = Some(NodeId(9)),
@@ -46,7 +51,7 @@ fn parts_that_no_log_makes_are_refused() {
         |p| p.assignments[1].1.move_id = MoveId(0),
         |p| p.assignments[0].1.move_id = MoveId(2),
         |p| p.assignments[0].1.move_id = MoveId(u64::MAX),
-        |p| p.assignments[0].1.epoch = Epoch(3),
+        |p| p.assignments[0].1.epoch = Epoch(4),
         |p| p.assignments[0].1.min_end = Offset(9),
         |p| p.assignments[0].1.lineage.clear(),
         |p| p.assignments[0].1.lineage[0].epoch = Epoch(0),
@@ -54,7 +59,7 @@ fn parts_that_no_log_makes_are_refused() {
         |p| p.assignments[0].1.lineage[0].start = Offset(11),
         |p| p.assignments[0].1.lineage_cut = true,
         |p| {
-            let last = p.assignments[0].1.lineage[1];
+            let last = p.assignments[0].1.lineage[2];
             p.assignments[0].1.lineage.extend([last; 80]);
         },
     ];
@@ -68,6 +73,10 @@ fn parts_that_no_log_makes_are_refused() {
         |p| p.members[1].name = p.members[0].name.clone(),
         |p| p.members[0].addrs.peer = "x".repeat(256),
         |p| p.members[0].status = Status::Dead(Generation(7)),
+        |p| {
+            p.members[0].status = Status::Dead(Generation(0));
+            p.members[0].deaths = Generation(0);
+        },
         |p| p.members[0].deaths = Generation(u64::MAX),
         |p| p.members[4].draining = false,
         |p| p.members[1].incarnation = Incarnation(0),
@@ -75,6 +84,7 @@ fn parts_that_no_log_makes_are_refused() {
     let topic: &[Damage] = &[
         |p| p.topics.swap(0, 1),
         |p| p.topics[1].id = TopicId(p.applied.0 + 1),
+        |p| p.topics[1].id = p.topics[0].id,
         |p| p.topics[1].name = p.topics[0].name.clone(),
         |p| p.topics[1].partitions = 0,
         |p| p.topics[1].partitions = 100_001,
