@@ -19,8 +19,8 @@ use std::time::Duration;
 use narad_core::config::{ConfigError, Policy};
 use narad_core::effects::Effects;
 use narad_core::ids::{Incarnation, LogIndex, Name, NodeId, StoreUuid};
-use narad_core::metastore::{Addresses, Configuration, State};
-use narad_core::node::{Ask, Identity as NodeIdentity, Node};
+use narad_core::metastore::{Addresses, Configuration, Parts, State};
+use narad_core::node::{Identity as NodeIdentity, Node};
 use narad_core::peer::{Answer, Request};
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
@@ -33,7 +33,7 @@ use crate::log::LogLimits;
 use crate::net::{CallError, Identity, Seams, Transport};
 use crate::node_loop::failpoint::{self, FailpointError};
 use crate::node_loop::{
-    AskFault, Counters, Ground, Hands, HandsSeams, LiveBytes, NodeHandle, NodeLoop, Stopped,
+    Counters, Ground, Hands, HandsSeams, LiveBytes, NodeHandle, NodeLoop, Stopped,
     Telemetry,
 };
 use crate::raft::{Raft, RaftConfig, RaftError, RedbStore, StoreError as RaftStoreError};
@@ -124,9 +124,6 @@ pub enum ServerError {
     /// The node ended while it was starting.
     #[error(transparent)]
     Stopped(#[from] Stopped),
-    /// The policy of a new cluster was not taken.
-    #[error("the policy of the new cluster was refused: {0}")]
-    Policy(AskFault),
     /// No thread could be had.
     #[error("no thread for the node: {0}")]
     Thread(io::Error),
@@ -297,7 +294,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Makes this node the first member of its cluster, and its policy the cluster's.
+    /// Makes this node the first member of its cluster.
     async fn found(
         &self,
         settings: &Settings,
@@ -318,14 +315,6 @@ impl Server {
                 // There is no leader yet: elections take a moment.
                 Ok(_) | Err(_) => tokio::time::sleep(settings.raft.tick).await,
             }
-        }
-        let wanted = settings.policy.clone();
-        let same = {
-            let wanted = wanted.clone();
-            self.handle.query(move |node| *node.state().policy() == wanted).await?
-        };
-        if !same {
-            self.handle.ask(Ask::SetPolicy(wanted)).await.map_err(ServerError::Policy)?;
         }
         Ok(())
     }
@@ -432,7 +421,8 @@ fn open_raft(
     let store = match (new, founder) {
         (true, true) => {
             let mut store = RedbStore::create(&path, node).map_err(fail)?;
-            Raft::bootstrap(&mut store, &[node], first_state(node).to_parts().to_bytes())?;
+            let state = first_state(node, &settings.policy).to_bytes();
+            Raft::bootstrap(&mut store, &[node], state)?;
             store
         }
         (true, false) => RedbStore::create(&path, node).map_err(fail)?,
@@ -450,12 +440,12 @@ fn open_raft(
     Ok((raft, state))
 }
 
-/// Returns the state of a cluster that has one voter and nothing else.
-fn first_state(node: NodeId) -> State {
+/// Returns the state of a cluster that has one voter, a policy and nothing else.
+fn first_state(node: NodeId, policy: &Policy) -> Parts {
     let mut state = State::new();
     let configuration = Configuration { voters: [node].into(), ..Configuration::default() };
     state.configure(LogIndex(1), configuration).expect("it is the first entry");
-    state
+    Parts { policy: policy.clone(), ..state.to_parts() }
 }
 
 fn next_life(data_dir: &Arc<Mutex<DataDir>>) -> crate::node_loop::NextLife {

@@ -66,8 +66,7 @@ impl From<ServerError> for Failure {
             | ServerError::Config(_)
             | ServerError::Failpoint(_)
             | ServerError::New
-            | ServerError::PolicyDiffers { .. }
-            | ServerError::Policy(_) => Self::new(ExitCode::Usage, message),
+            | ServerError::PolicyDiffers { .. } => Self::new(ExitCode::Usage, message),
             ServerError::Store(error) => store_failure(&error, message),
             ServerError::RaftStore { .. } => Self::new(ExitCode::DataDirectory, message)
                 .with_hint("is another process running on this data directory?"),
