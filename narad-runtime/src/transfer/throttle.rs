@@ -86,13 +86,14 @@ impl Throttle {
     ///
     /// [`Cancelled`] if the flag is raised first; then nothing is owed.
     pub fn acquire(&self, bytes: u64, cancel: &CancelFlag) -> Result<Duration, Cancelled> {
-        let begin = (self.clock)();
+        let mut begin = None;
         let mut bucket = lock(&self.bucket);
         loop {
             let now = (self.clock)();
             let Err(wait) = bucket.take(now, bytes) else {
-                return Ok(now.saturating_sub(begin));
+                return Ok(begin.map_or(Duration::ZERO, |begin| now.saturating_sub(begin)));
             };
+            begin = begin.or(Some(now));
             if cancel.is_cancelled() {
                 return Err(Cancelled);
             }
