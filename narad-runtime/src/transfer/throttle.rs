@@ -235,6 +235,9 @@ mod tests {
         let mut bucket = Bucket { rate: 1 << 20, balance: 0, at: Duration::ZERO };
         bucket.refill(Duration::from_hours(1));
         assert_eq!(bucket.balance, worth(1 << 20, BURST));
+        let now = Duration::from_hours(1);
+        let at_once = (0..100).filter(|_| bucket.take(now, 4096).is_ok()).count();
+        assert_eq!(at_once, (1 << 20) / 20 / 4096 + 1);
     }
 
     #[test]

@@ -99,6 +99,8 @@ async fn case_060_a_snapshot_has_its_own_connection_and_is_acknowledged() {
         other => panic!("{other:?}"),
     }
     assert!(matches!(one.sees().await, Seen::Snapshot(TWO, true)));
+    one.transport.send_raft(TWO, Bytes::from_static(b"another"), true);
+    assert!(matches!(one.sees().await, Seen::Snapshot(TWO, true)));
     one.transport.send_raft(NodeId(3), snapshot, true);
     assert!(matches!(one.sees().await, Seen::Snapshot(NodeId(3), false)));
 }
@@ -169,9 +171,8 @@ async fn case_159_a_black_hole_delays_nobody_else() {
     };
     let mut one = Node::start_with(&world, 1, settings, None).await;
     let _two = Node::start(&world, 2).await.echo();
-    let hole = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let three = NodeId(3);
-    world.place(three, hole.local_addr().unwrap().to_string());
+    let _hole = black_hole(&world, three).await;
 
     let timed_out = one.transport.call(three, &heartbeat(1), Duration::from_millis(50)).await;
     assert_eq!(timed_out, Err(CallError::TimedOut));
@@ -185,6 +186,44 @@ async fn case_159_a_black_hole_delays_nobody_else() {
         Err(CallError::Unreachable)
     );
     assert_eq!(one.transport.call(TWO, &heartbeat(3), PATIENCE).await, Ok(echoed(3)));
+}
+
+/// A node that leads nowhere: connections to it are made, and that is all.
+async fn black_hole(world: &World, node: NodeId) -> TcpListener {
+    let hole = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    world.place(node, hole.local_addr().unwrap().to_string());
+    hole
+}
+
+/// R159: what waits for a peer is bounded in bytes as well as in number.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn case_159_a_full_queue_loses_what_does_not_fit() {
+    let world = Arc::new(World::default());
+    let settings = Settings {
+        handshake_timeout: Duration::from_mins(5),
+        queue_bytes_max: 1000,
+        ..Settings::default()
+    };
+    let mut one = Node::start_with(&world, 1, settings, None).await;
+    let _hole = black_hole(&world, TWO).await;
+    for _ in 0..3 {
+        one.transport.send_raft(TWO, Bytes::from(vec![0; 600]), false);
+    }
+    assert!(matches!(one.sees().await, Seen::Unreachable(TWO)));
+}
+
+/// A caller that stops to wait leaves nothing behind.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_that_time_out_do_not_add_up() {
+    let world = Arc::new(World::default());
+    let settings =
+        Settings { handshake_timeout: Duration::from_mins(5), calls_max: 2, ..Settings::default() };
+    let one = Node::start_with(&world, 1, settings, None).await;
+    let _hole = black_hole(&world, TWO).await;
+    for _ in 0..5 {
+        let call = one.transport.call(TWO, &heartbeat(1), Duration::from_millis(5)).await;
+        assert_eq!(call, Err(CallError::TimedOut));
+    }
 }
 
 /// R159: a peer that greets and then reads nothing is given up once it takes no byte.

@@ -20,7 +20,9 @@ const TWO: NodeId = NodeId(2);
 /// A node, and another that it must go on serving.
 async fn served() -> (Arc<World>, Arc<Transport>, Arc<Transport>) {
     let world = Arc::new(World::default());
-    let one = Node::start(&world, 1).await.echo();
+    // What is closed here is closed for what it says, not for taking too long.
+    let settings = Settings { handshake_timeout: Duration::from_mins(5), ..Settings::default() };
+    let one = Node::start_with(&world, 1, settings, None).await.echo();
     let two = Node::start(&world, 2).await.echo();
     reaches(&two, ONE, 1).await;
     (world, one, two)
