@@ -47,7 +47,7 @@ fn the_gate_is_exact_to_the_record() {
     }
 }
 
-/// R68, H43, case_080: the whole verified tail is kept, and what was hidden stays hidden.
+/// R68, H43, `case_080`: the whole verified tail is kept, and what was hidden stays hidden.
 #[test]
 fn the_hidden_tail_is_kept_and_stays_hidden() {
     let mut world = staged(7);
@@ -81,7 +81,7 @@ fn promotion_waits_to_the_millisecond() {
     while world.mover.progress().phase != Phase::Waiting {
         assert!(world.step());
     }
-    let early = died.after(world.promote_after - Duration::from_millis(1));
+    let early = died.after(Duration::from_millis(119_999));
     world.now = early;
     world.deliver(Event::Wake);
     world.flush();
@@ -89,7 +89,7 @@ fn promotion_waits_to_the_millisecond() {
     assert_eq!(world.replicated.flips, 0);
 }
 
-/// R64, case_074: a source that was never reached is never promoted over.
+/// R64, `case_074`: a source that was never reached is never promoted over.
 #[test]
 fn a_session_that_never_was_promotes_nothing() {
     let mut source = Source::new(0);
@@ -121,7 +121,7 @@ fn a_session_ends_with_its_plan() {
     }
 }
 
-/// R61, R63, case_054, case_082: after a restart, the manifest still knows the session.
+/// R61, R63, `case_054`, `case_082`: after a restart, the manifest still knows the session.
 #[test]
 fn a_restarted_destination_promotes_what_it_staged() {
     let mut world = staged(0);
@@ -177,7 +177,7 @@ fn a_return_that_is_known_stops_the_promotion() {
     assert!(!world.notes.iter().any(forced));
 }
 
-/// case_013: the source dies while the answer of a normal flip is out: the same flip is proposed
+/// `case_013`: the source dies while the answer of a normal flip is out: the same flip is proposed
 /// again, and wins, since its freeze still stands in the log.
 #[test]
 fn a_flip_under_way_outlives_its_source() {
@@ -196,7 +196,7 @@ fn a_flip_under_way_outlives_its_source() {
     assert!(!world.notes.iter().any(forced));
 }
 
-/// case_013, H2: when no answer comes at all, the fate of the flip is resolved before the copy
+/// `case_013`, H2: when no answer comes at all, the fate of the flip is resolved before the copy
 /// is promoted under another attempt.
 #[test]
 fn an_unresolved_flip_is_resolved_before_promotion() {
