@@ -188,6 +188,34 @@ fn a_plan_that_is_made_again_goes_on_with_the_staged_bytes() {
     }
 }
 
+/// H5, R94: a plan is cancelled, an operation of the clearing up fails or loses its answer, and the
+/// same node is planned again while it clears up.
+#[test]
+fn a_plan_may_be_made_again_while_the_last_one_is_cleared_up() {
+    let (_, operations) = length();
+    for index in 0..operations {
+        for failing in index + 1..index + 5 {
+            for again in failing + 1..failing + 4 {
+                for failure in [Twist::LoseAnswer, Twist::Fail(Fault::Disk)] {
+                    let mut world = world();
+                    world.twists.insert(index, Twist::Cancel);
+                    world.twists.insert(failing, failure);
+                    world.twists.insert(again, Twist::Replan);
+                    world.run();
+                    let row = world.replicated.row.as_ref().unwrap();
+                    if row.owner == B {
+                        world.assert_moved();
+                    } else {
+                        // It was over before it was planned again.
+                        assert_eq!(row.target, None);
+                        assert!(world.disk.staging.is_none() && world.disk.installed.is_empty());
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// H26, H47, `case_148`: the topic is deleted at each operation: the move ends and leaves nothing.
 #[test]
 fn a_deleted_topic_ends_the_move_everywhere() {

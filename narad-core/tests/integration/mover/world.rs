@@ -461,6 +461,7 @@ impl World {
                 if let Some(directory) = self.disk.installed.remove(attempt) {
                     assert!(self.disk.staging.replace(directory).is_none());
                 }
+                assert!(self.disk.staging.is_some(), "{attempt:?} is neither here nor there");
                 Outcome::Restage(Ok(()))
             }
             Operation::SetAside(what) => {
