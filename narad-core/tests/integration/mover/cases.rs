@@ -169,6 +169,27 @@ fn staging_outlives_a_cancelled_plan_of_a_dead_owner() {
     assert_eq!(world.notes.last(), Some(&Note::Cancelled { staging_kept: true }));
 }
 
+/// `case_004`: staging was set aside, and the answer lost; the same node is planned again: it
+/// remembers nothing of what may be gone.
+#[test]
+fn staging_that_may_be_gone_is_not_used() {
+    let mut world = World::new(log(60));
+    while world.mover.progress().passes == 0 {
+        assert!(world.step());
+    }
+    world.happen(Twist::Cancel);
+    let set_aside = world.operations.len() + 1;
+    world.twists.insert(set_aside, Twist::LoseAnswer);
+    world.until("set_aside", 1);
+    while world.mover.progress().phase != Phase::Waiting {
+        assert!(world.step());
+    }
+    world.happen(Twist::Replan);
+    world.run();
+    world.assert_moved();
+    assert_eq!(world.copied_bytes, 2 * 60 * RECORD);
+}
+
 /// `case_058`: an installed directory of a move that is over vouches for nothing: its fate is asked
 /// for, and it is set aside.
 #[test]

@@ -8,7 +8,7 @@ use narad_core::mover::*;
 use narad_core::promote::Refusal;
 
 use super::row::{A, B};
-use super::source::Source;
+use super::source::{RECORD, Source};
 use super::world::{Twist, World};
 
 /// A world in which all that was listed is staged, and the source has just died.
@@ -163,9 +163,7 @@ fn a_source_that_returns_before_the_flip_is_frozen_after_all() {
 #[test]
 fn a_return_that_is_known_stops_the_promotion() {
     let mut world = staged(0);
-    while world.count("install") == 0 {
-        assert!(world.step());
-    }
+    world.until("install", 1);
     world.source.restart();
     let incarnation = world.source.incarnation;
     world.replicated.register(incarnation);
@@ -175,6 +173,50 @@ fn a_return_that_is_known_stops_the_promotion() {
     world.assert_moved();
     let forced = |note: &Note| matches!(note, Note::Moved { forced: true, .. });
     assert!(!world.notes.iter().any(forced));
+    assert_eq!(world.count("flip"), 1);
+}
+
+/// H16, `case_044`: a copy that failed half-way has left bytes that nobody vouches for: they are
+/// cut off before the copy is read back and promoted.
+#[test]
+fn what_a_failed_copy_left_is_not_promoted() {
+    let mut source = Source::new(0);
+    source.segment_bytes = 120 * RECORD;
+    source.produce(120);
+    source.hidden = 100;
+    let mut world = World::new(source);
+    world.until("copy", 12);
+    world.twists.insert(world.operations.len(), Twist::Fail(Fault::Unreachable));
+    while world.mover.progress().phase == Phase::CatchUp {
+        assert!(world.step());
+    }
+    world.kill_source();
+    world.run();
+    world.assert_moved();
+    assert!(world.replicated.forced);
+    assert_eq!(world.count("trim"), 1);
+}
+
+/// H13: the source shows a lower watermark than before; what was visible once must be reached.
+#[test]
+fn the_highest_watermark_ever_listed_counts() {
+    let mut source = Source::new(0);
+    source.produce(60);
+    let mut world = World::new(source);
+    while world.mover.progress().passes == 0 {
+        assert!(world.step());
+    }
+    world.source.hidden = 20;
+    world.until("list", 2);
+    while world.mover.progress().phase == Phase::CatchUp {
+        assert!(world.step());
+    }
+    world.twists.insert(world.operations.len(), Twist::Fail(Fault::Unreachable));
+    world.kill_source();
+    world.run();
+    world.assert_moved();
+    let data = world.replicated.row.as_ref().unwrap().data;
+    assert_eq!(world.disk.installed[&data].sidecar.as_ref().unwrap().hwm, Offset(60));
 }
 
 /// `case_013`: the source dies while the answer of a normal flip is out: the same flip is proposed

@@ -358,7 +358,10 @@ impl World {
         }
         match self.twists.get(&index).copied() {
             None => self.execute(operation),
-            Some(Twist::Fail(fault)) => failed(operation, fault),
+            Some(Twist::Fail(fault)) => {
+                self.write_in_part(operation);
+                failed(operation, fault)
+            }
             Some(Twist::LoseAnswer) => {
                 self.execute(operation);
                 failed(operation, Fault::TimedOut)
@@ -501,6 +504,14 @@ impl World {
         self.produce(records);
         let staged = self.staging().write(base, position, &data);
         Ok(Copied { staged, throttled: Duration::ZERO })
+    }
+
+    /// What fails may have begun: a range has other bytes, and is longer than it was.
+    fn write_in_part(&mut self, operation: &Operation) {
+        if let Operation::Copy { base, position, bytes, .. } = operation {
+            let junk = vec![0xee; usize::try_from(*bytes + 5).unwrap()];
+            self.staging().write(*base, *position, &junk);
+        }
     }
 
     fn renew(&mut self, token: Token) -> Result<(), Fault> {
