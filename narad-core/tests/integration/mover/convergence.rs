@@ -22,7 +22,7 @@ fn not_converged(world: &World) -> Vec<Note> {
     world.notes.iter().filter(wanted).copied().collect()
 }
 
-/// R17, R26, R27: while less is written than copied, the tail of the freeze is within
+/// R16, R17, R26, R27: while less is written than copied, the tail of the freeze is within
 /// `lag_bytes`, and nothing is said of a cutover that did not converge.
 #[test]
 fn a_slow_writer_is_frozen_with_a_small_tail() {
@@ -37,7 +37,7 @@ fn a_slow_writer_is_frozen_with_a_small_tail() {
     }
 }
 
-/// R28 to R34: a writer that outpaces the copy gets one note, few passes, and a freeze that is
+/// R28 to R34, R30, R32, `case_037`: a writer that outpaces the copy gets one note, few passes, and a freeze that is
 /// not much longer than the best one would have been.
 #[test]
 fn a_fast_writer_is_frozen_soon() {

@@ -83,7 +83,7 @@ fn any_operation_may_fail_or_lose_its_answer() {
     }
 }
 
-/// H2, H3, `case_002`, `case_005`, `case_012`: a flip whose answer is lost, or which is applied late,
+/// H2, H3, `case_002`, `case_003`, `case_005`, `case_012`: a flip whose answer is lost, or which is applied late,
 /// and a crash after any event.
 #[test]
 fn an_unknown_flip_and_a_crash_flip_once() {

@@ -47,7 +47,7 @@ fn the_gate_is_exact_to_the_record() {
     }
 }
 
-/// R68, H43, `case_080`: the whole verified tail is kept, and what was hidden stays hidden.
+/// R67, R68, H43, `case_080`: the whole verified tail is kept, and what was hidden stays hidden.
 #[test]
 fn the_hidden_tail_is_kept_and_stays_hidden() {
     let mut world = staged(7);
