@@ -93,7 +93,8 @@ pub enum Operation {
     },
     /// Propose a command through the leader and wait until this node's own replica applies it.
     Propose(Command),
-    /// Rename the directory of the attempt back to staging; nothing to do if it is not there.
+    /// Rename the directory of the attempt back to staging; nothing to do if an earlier request
+    /// has done so.
     Restage {
         /// Names the directory.
         attempt: Attempt,

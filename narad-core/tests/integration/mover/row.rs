@@ -18,6 +18,8 @@ pub(super) struct Replicated {
     pub(super) deaths: u64,
     /// Flips that were applied and changed the owner.
     pub(super) flips: u32,
+    /// Whether the last one was forced.
+    pub(super) forced: bool,
 }
 
 impl Replicated {
@@ -37,7 +39,14 @@ impl Replicated {
             reported_hwm: None,
             pinned: false,
         };
-        Self { row: Some(row), source_incarnation: 1, dead: None, deaths: 0, flips: 0 }
+        Self {
+            row: Some(row),
+            source_incarnation: 1,
+            dead: None,
+            deaths: 0,
+            flips: 0,
+            forced: false,
+        }
     }
 
     pub(super) fn set_target(&mut self, target: Option<NodeId>) {
@@ -124,6 +133,7 @@ impl Replicated {
         row.revoked = None;
         row.reported_hwm = None;
         self.flips += 1;
+        self.forced = matches!(fence, Fence::Forced { .. });
         Reply::Applied(Applied::Won(epoch))
     }
 
