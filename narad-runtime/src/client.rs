@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::http::Method;
 use bytes::Bytes;
@@ -47,6 +47,8 @@ pub struct ClientOptions {
     pub retry_min: Duration,
     /// Longest such pause. Default 2 s.
     pub retry_max: Duration,
+    /// How long a node that failed is asked only if no other one can do it. Default 1 s.
+    pub avoid_for: Duration,
 }
 
 impl Default for ClientOptions {
@@ -56,6 +58,7 @@ impl Default for ClientOptions {
             request_timeout: Duration::from_secs(10),
             retry_min: Duration::from_millis(20),
             retry_max: Duration::from_secs(2),
+            avoid_for: Duration::from_secs(1),
         }
     }
 }
@@ -74,6 +77,8 @@ struct Shared {
     preferred: AtomicUsize,
     /// What is known of topics, by name; at most [`Client::TOPICS_MAX`].
     topics: Mutex<BTreeMap<String, Known>>,
+    /// Nodes that failed, and until when they are avoided; at most [`Client::AVOIDED_MAX`].
+    avoided: Mutex<Vec<(Endpoint, Instant)>>,
     /// Held while routes are fetched, so that many who miss them ask once.
     fetching: tokio::sync::Mutex<()>,
 }
@@ -110,6 +115,8 @@ struct MoveRequest<'a> {
 impl Client {
     /// Most topics whose routes are remembered.
     const TOPICS_MAX: usize = 1024;
+    /// Most nodes that are avoided at once.
+    const AVOIDED_MAX: usize = 64;
 
     /// Makes a client that knows these addresses of the cluster.
     ///
@@ -126,6 +133,7 @@ impl Client {
                 options,
                 preferred: AtomicUsize::new(0),
                 topics: Mutex::default(),
+                avoided: Mutex::default(),
                 fetching: tokio::sync::Mutex::default(),
             }),
         }
