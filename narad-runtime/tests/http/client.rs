@@ -122,7 +122,7 @@ async fn a_batch_that_is_given_up_says_whether_it_may_be_there() {
     let a = cluster.start("a").await;
     cluster.topic("orders", &["a"]);
     let hasty = ProducerOptions {
-        deliver_timeout: Duration::from_millis(100),
+        deliver_timeout: Duration::from_secs(1),
         ..ProducerOptions::default()
     };
     let producer = a.client().producer("orders", hasty);
