@@ -57,7 +57,7 @@
 //! use narad_core::config::Config;
 //! use narad_core::effects::Effects;
 //! use narad_core::ids::*;
-//! use narad_core::metastore::*;
+//! use narad_core::metastore::{Applied, Assignment, Reply};
 //! use narad_core::mover::*;
 //! use narad_core::partition::*;
 //! use narad_core::time::Instant;
