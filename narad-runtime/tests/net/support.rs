@@ -182,9 +182,10 @@ pub(crate) fn join_request() -> Request {
 /// Calls until an answer comes: a peer that was away is left alone for a moment.
 pub(crate) async fn reaches(transport: &Transport, to: NodeId, incarnation: u64) {
     within("the peer is reached again", async {
+        let mut pause = tokio::time::interval(Duration::from_millis(5));
         while transport.call(to, &heartbeat(incarnation), PATIENCE).await != Ok(echoed(incarnation))
         {
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            pause.tick().await;
         }
     })
     .await;
