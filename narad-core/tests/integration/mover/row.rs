@@ -28,7 +28,13 @@ impl Replicated {
             epoch: Epoch(1),
             data: birth,
             min_end: Offset(0),
-            lineage: vec![Reign { epoch: Epoch(1), start: Offset(0), owner: A, data: birth }],
+            lineage: vec![Reign {
+                epoch: Epoch(1),
+                start: Offset(0),
+                owner: A,
+                data: birth,
+                residue: Residue::None,
+            }],
             lineage_cut: false,
             target: Some(B),
             move_id: MoveId(1),
@@ -117,7 +123,13 @@ impl Replicated {
         row.data = *attempt;
         row.min_end = row.min_end.max(*hwm);
         let (epoch, owner) = (row.epoch, row.owner);
-        row.lineage.push(Reign { epoch, start: *end, owner, data: *attempt });
+        row.lineage.push(Reign {
+            epoch,
+            start: *end,
+            owner,
+            data: *attempt,
+            residue: Residue::None,
+        });
         row.target = None;
         row.move_id = row.move_id.next();
         row.burned = None;

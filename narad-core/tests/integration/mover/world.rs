@@ -7,9 +7,11 @@ use narad_core::config::Config;
 use narad_core::effects::{Effects, OpId};
 use narad_core::ids::*;
 use narad_core::metastore::*;
+use narad_core::mover::Outcome;
 use narad_core::mover::*;
 use narad_core::partition::*;
 use narad_core::peer::Refusal;
+use narad_core::proposals::Proposed;
 use narad_core::time::Instant;
 
 use super::disk::{Directory, Disk};
