@@ -1,4 +1,6 @@
 //! The machines of this crate in small worlds of their own.
 
 mod mover;
+mod node;
 mod plan;
+mod world;

@@ -1,0 +1,5 @@
+//! Whole nodes in a small cluster: rebalance, decommission, deaths and returns.
+
+mod moving;
+
+use super::world;
