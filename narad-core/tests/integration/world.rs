@@ -109,6 +109,17 @@ pub(crate) enum Due {
     EndAppend(NodeId, u64, PartitionId),
 }
 
+/// A question of a peer that has no answer yet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    from: NodeId,
+    life: u64,
+    op: OpId,
+    to: NodeId,
+    there: u64,
+    at: Instant,
+}
+
 pub(crate) struct World {
     pub(crate) now: Instant,
     pub(crate) config: Config,
@@ -124,8 +135,10 @@ pub(crate) struct World {
     pub(crate) steps: u64,
     queue: BTreeMap<(Instant, u64), Due>,
     sequence: u64,
-    pub(crate) requests: BTreeMap<RequestId, (NodeId, u64, OpId, NodeId, u64)>,
+    pub(crate) requests: BTreeMap<RequestId, Asked>,
     random: u64,
+    /// How often in a row the same node was woken without time passing.
+    spinning: (NodeId, u32),
 }
 
 pub(crate) fn n(id: u64) -> NodeId {
@@ -186,6 +199,7 @@ impl World {
             sequence: 0,
             requests: BTreeMap::new(),
             random: seed,
+            spinning: (n(0), 0),
         };
         world.log.bootstrap(nodes, &policy());
         let snapshot = world.log.state.clone();
@@ -410,16 +424,16 @@ impl World {
         let next = self.queue.first_key_value().map(|((at, _), _)| *at);
         match (woken, next) {
             (Some((at, id)), next) if next.is_none_or(|next| at <= next) => {
+                let same = at <= self.now && self.spinning.0 == id;
+                self.spinning = (id, if same { self.spinning.1 + 1 } else { 0 });
+                let deadline = self.node(id).deadline();
+                assert!(self.spinning.1 < 20, "{id:?} spins on {deadline:?}");
                 self.now = self.now.max(at);
                 let life = self.life(id);
                 self.tell(id, life, Event::Wake);
-                let deadline = self.node(id).deadline();
-                assert!(
-                    deadline.is_none_or(|due| due.at > self.now),
-                    "{id:?} spins on {deadline:?}"
-                );
             }
             (_, Some(at)) => {
+                self.spinning = (n(0), 0);
                 self.now = self.now.max(at);
                 let (_, due) = self.queue.pop_first().expect("it was there");
                 self.happen(due);
@@ -455,7 +469,8 @@ impl World {
                     self.sequence += 1;
                     let id = RequestId(self.sequence);
                     let there = self.life(to);
-                    self.requests.insert(id, (from, life, op, to, there));
+                    let asked = Asked { from, life, op, to, there, at: self.now };
+                    self.requests.insert(id, asked);
                     let asker = Some(from);
                     self.tell(to, there, Event::Request { id, from: asker, request });
                 }
@@ -526,8 +541,9 @@ impl World {
                 }
                 Effect::Cancel(op) => self.cancel(id, life, op),
                 Effect::Answer(request, answer) => {
-                    let (to, life, op, from, _) =
-                        self.requests.remove(&request).expect("a question is answered once");
+                    let asked = self.requests.remove(&request);
+                    let asked = asked.expect("a question is answered once");
+                    let Asked { from: to, life, op, to: from, .. } = asked;
                     assert_eq!(from, id);
                     self.send(from, to, Due::Answer { to, life, op, from, answer });
                 }
@@ -559,6 +575,15 @@ impl World {
         }
         let delay = self.delay();
         self.schedule(delay, message);
+    }
+
+    /// Every question to a process that still runs was answered, the newest ones aside.
+    pub(crate) fn check_everybody_was_answered(&self) {
+        for (id, asked) in &self.requests {
+            let gone = self.life(asked.to) != asked.there || !self.is_up(asked.to);
+            let fresh = self.now.since(asked.at) < ms(3_000);
+            assert!(gone || fresh, "{id:?}, {asked:?}, was never answered");
+        }
     }
 
     /// Returns whether every partition rests where it should, and is served there.
