@@ -35,6 +35,7 @@
 
 mod agenda;
 mod asks;
+mod leaving;
 mod logs;
 mod observe;
 mod operation;
@@ -68,6 +69,7 @@ pub use operation::{
 };
 
 use agenda::{Agenda, Key};
+use leaving::Leaving;
 use partitions::Deaths;
 use reports::Reports;
 use routes::{Internal, Route, Ticket};
@@ -92,7 +94,7 @@ pub struct Identity {
 }
 
 /// Something the driver tells the node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
     /// Time passed.
     Wake,
@@ -142,7 +144,7 @@ pub enum Event {
 }
 
 /// Something the node asks for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
     /// Run an operation; exactly one [`Event::Done`] answers it, unless the process ends first.
     Run(OpId, Operation),
@@ -161,7 +163,7 @@ pub enum Effect {
 }
 
 /// Why a node can go on no more.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Stop {
     /// The log holds something that this version cannot apply.
     #[error(transparent)]
@@ -169,7 +171,7 @@ pub enum Stop {
 }
 
 /// Every machine of one node; see the [module](self).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Node {
     me: Identity,
     incarnation: Incarnation,
@@ -191,8 +193,7 @@ pub struct Node {
     poisoned: BTreeSet<PartitionId>,
     deaths: Deaths,
     reports: Reports,
-    /// Whether a `DrainedOut` is under way.
-    draining_out: bool,
+    leaving: Leaving,
     authority: Authority,
     inbox: VecDeque<Internal>,
     out: Effects<Effect>,
@@ -239,7 +240,7 @@ impl Node {
             poisoned: BTreeSet::new(),
             deaths: Deaths::default(),
             reports: Reports::default(),
-            draining_out: false,
+            leaving: Leaving::default(),
             authority: Authority::NONE,
             inbox: VecDeque::new(),
             out: Effects::default(),
@@ -280,6 +281,7 @@ impl Node {
             self.proposals.deadline(),
             self.reports.deadline(),
             self.sweeps.deadline(),
+            self.leaving_deadline(),
         ]
         .into_iter()
         .fold(None, Deadline::earlier)
@@ -307,21 +309,21 @@ impl Node {
         for partition in self.sweeps.take_due(self.now) {
             self.touch(partition);
         }
-        self.report_if_due();
     }
 
     /// Lets the machines tell one another until nobody has anything to say.
     fn settle(&mut self) {
         for _ in 0..Self::INTERNAL_MAX {
-            if let Some(internal) = self.inbox.pop_front() {
-                self.pass_on(internal);
-                continue;
-            }
-            self.drain_out();
-            self.plan_reports();
-            if self.inbox.is_empty() {
-                self.publish_authority();
-                return;
+            match self.inbox.pop_front() {
+                Some(internal) => self.pass_on(internal),
+                None => {
+                    self.leave();
+                    self.plan_reports();
+                    if self.inbox.is_empty() {
+                        self.publish_authority();
+                        return;
+                    }
+                }
             }
         }
         panic!("the machines of a node never fall silent: {:?}", self.inbox.front());

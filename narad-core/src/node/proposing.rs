@@ -66,9 +66,11 @@ impl Node {
                 self.inbox.push_back(Internal::Lease(lease::Event::Done(op, outcome)));
             }
             Ticket::Ask(id) => self.ask_is_decided(id, proposed),
+            Ticket::Move(id, partition) => self.move_is_decided(id, partition, proposed),
+            Ticket::Pin(id, planned) => self.pin_is_decided(id, planned, proposed),
             Ticket::Join(request) => self.join_is_decided(request, proposed),
             Ticket::Report => self.report_is_decided(&proposed),
-            Ticket::DrainedOut => self.draining_out = false,
+            Ticket::DrainedOut => self.drained_out_is_decided(),
         }
     }
 
