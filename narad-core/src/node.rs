@@ -192,6 +192,9 @@ pub struct Node {
     /// Failed logs that are opened again once their freeze is over.
     poisoned: BTreeSet<PartitionId>,
     deaths: Deaths,
+    /// Members whose death this leader has proposed and not heard the outcome of: answering their
+    /// heartbeats now could renew a lease that outlasts the wait which the certificate begins.
+    condemned: BTreeSet<NodeId>,
     reports: Reports,
     leaving: Leaving,
     authority: Authority,
@@ -239,6 +242,7 @@ impl Node {
             sweeps: Sweeps::holding(held),
             poisoned: BTreeSet::new(),
             deaths: Deaths::default(),
+            condemned: BTreeSet::new(),
             reports: Reports::default(),
             leaving: Leaving::default(),
             authority: Authority::NONE,
@@ -314,16 +318,15 @@ impl Node {
     /// Lets the machines tell one another until nobody has anything to say.
     fn settle(&mut self) {
         for _ in 0..Self::INTERNAL_MAX {
-            match self.inbox.pop_front() {
-                Some(internal) => self.pass_on(internal),
-                None => {
-                    self.leave();
-                    self.plan_reports();
-                    if self.inbox.is_empty() {
-                        self.publish_authority();
-                        return;
-                    }
-                }
+            if let Some(internal) = self.inbox.pop_front() {
+                self.pass_on(internal);
+                continue;
+            }
+            self.leave();
+            self.plan_reports();
+            if self.inbox.is_empty() {
+                self.publish_authority();
+                return;
             }
         }
         panic!("the machines of a node never fall silent: {:?}", self.inbox.front());

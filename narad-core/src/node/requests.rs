@@ -81,7 +81,7 @@ impl Node {
             self.answer(id, refused);
             return;
         }
-        if let Err(refusal) = self.is_alive_in(from, life) {
+        if let Err(refusal) = self.may_be_leased(from, life) {
             self.answer(id, Answer::Refused(refusal));
             return;
         }
@@ -107,7 +107,7 @@ impl Node {
         life: Incarnation,
         outcome: &Outcome,
     ) {
-        let answer = match (outcome, self.is_alive_in(from, life)) {
+        let answer = match (outcome, self.may_be_leased(from, life)) {
             (Outcome::Barrier(Some(_)), Err(refusal)) => Answer::Refused(refusal),
             (Outcome::Barrier(Some(index)), Ok(())) if self.leads() => {
                 Answer::Heartbeat { index: *index }
@@ -117,9 +117,13 @@ impl Node {
         self.answer(id, answer);
     }
 
-    /// No lease while Dead (H32), nor for a life that is over. One that this node has not heard of
-    /// yet is asked to come again.
-    fn is_alive_in(&self, node: NodeId, life: Incarnation) -> Result<(), Refusal> {
+    /// No lease while Dead (H32), nor for a life that is over, nor while the log has yet to decide
+    /// about a death: the wait before a promotion counts the silence that led to it. A life that
+    /// this node has not heard of yet is asked to come again.
+    fn may_be_leased(&self, node: NodeId, life: Incarnation) -> Result<(), Refusal> {
+        if self.condemned.contains(&node) {
+            return Err(Refusal::NotYet);
+        }
         let member = self.state.member(node).filter(|member| !member.retired);
         let Some(member) = member else { return Err(Refusal::AskerDead) };
         match (member.incarnation.cmp(&life), member.status) {

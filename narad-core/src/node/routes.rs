@@ -4,7 +4,7 @@ use super::{Ask, AskId, Node, Operation, Outcome, StagingOutcome};
 use crate::effects::{Effects, OpId};
 use crate::freeze::handoff;
 use crate::ids::{Incarnation, NodeId, PartitionId, ProposalId};
-use crate::metastore::Applied;
+use crate::metastore::{Applied, Command};
 use crate::peer::{Answer, RequestId};
 use crate::proposals::Proposed;
 use crate::{controller, host, lease, mover};
@@ -53,7 +53,8 @@ pub(super) enum Awaited {
 pub(super) enum Ticket {
     Mover(PartitionId, OpId),
     Handoff(PartitionId, OpId),
-    Controller(OpId),
+    /// With the member whose death is proposed, if that is what it is.
+    Controller(OpId, Option<NodeId>),
     Lease(OpId),
     Ask(AskId),
     /// An operator's move: the partition is to be pinned next.
@@ -194,7 +195,12 @@ impl Node {
                         self.run(Operation::Survey, Route::Controller(op));
                     }
                     controller::Operation::Propose(command) => {
-                        self.propose(command, Ticket::Controller(op));
+                        let condemned = match &command {
+                            Command::MarkDead { node, .. } => Some(*node),
+                            _ => None,
+                        };
+                        self.condemned.extend(condemned);
+                        self.propose(command, Ticket::Controller(op, condemned));
                     }
                     controller::Operation::Configure(change) => {
                         self.run(Operation::Configure(change), Route::Controller(op));

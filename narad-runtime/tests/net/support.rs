@@ -154,7 +154,7 @@ impl Node {
         let transport = Arc::clone(&self.transport);
         tokio::spawn(async move {
             while let Some(seen) = self.seen.recv().await {
-                if let Seen::Request(_, Request::Heartbeat { incarnation }, reply) = seen {
+                if let Seen::Request(_, Request::Heartbeat { incarnation, .. }, reply) = seen {
                     reply.send(&Answer::Heartbeat { index: LogIndex(incarnation.0) });
                 }
             }
@@ -164,7 +164,7 @@ impl Node {
 }
 
 pub(crate) fn heartbeat(incarnation: u64) -> Request {
-    Request::Heartbeat { incarnation: Incarnation(incarnation) }
+    Request::Heartbeat { incarnation: Incarnation(incarnation), stuck: Vec::new() }
 }
 
 pub(crate) fn echoed(incarnation: u64) -> Answer {
