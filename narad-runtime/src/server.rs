@@ -33,8 +33,7 @@ use crate::log::LogLimits;
 use crate::net::{CallError, Identity, Seams, Transport};
 use crate::node_loop::failpoint::{self, FailpointError};
 use crate::node_loop::{
-    Counters, Ground, Hands, HandsSeams, LiveBytes, NodeHandle, NodeLoop, Stopped,
-    Telemetry,
+    Counters, Ground, Hands, HandsSeams, LiveBytes, NodeHandle, NodeLoop, Stopped, Telemetry,
 };
 use crate::raft::{Raft, RaftConfig, RaftError, RedbStore, StoreError as RaftStoreError};
 use crate::replica::{Actions, Replica, ReplicaError, load};
