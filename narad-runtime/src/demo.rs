@@ -156,8 +156,12 @@ async fn rehearse(
     };
     let watch = Watch::default();
     let played = async {
+        let acts = async {
+            acts::warm_up(&ledger, content.records(), screen).await;
+            stage.play().await
+        };
         let outcome = tokio::select! {
-            outcome = stage.play() => outcome?,
+            outcome = acts => outcome?,
             error = traffic.failed() => return Err(error),
         };
         controls.pace.all_over();
@@ -187,8 +191,7 @@ async fn stalled(ledger: &Ledger, nodes: &Nodes) -> DemoError {
     while ledger.quiet_for() < PATIENCE {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    let lines = nodes.waiting().await.into_iter();
-    let evidence = lines.map(|line| format!("; {line}")).collect();
+    let evidence = nodes.waiting().await;
     let what = "an acknowledged record".to_owned();
     DemoError::Stalled { what, waited: PATIENCE, evidence }
 }

@@ -1,5 +1,6 @@
 //! What happens to the cluster while records flow.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +10,9 @@ use narad_core::node::Ask;
 
 use super::DemoError;
 use super::content::Content;
-use super::nodes::{Nodes, View, policy};
+use super::ledger::Ledger;
+use super::nodes::{MemberSeen, Nodes, View, policy};
+use super::pace::Pace;
 use super::screen::Screen;
 use super::traffic::{Controls, TOPIC};
 use crate::client::Client;
@@ -19,7 +22,7 @@ use crate::service::NewTopic;
 pub(super) const PARTITIONS: u32 = 12;
 
 /// How long each act is expected to take, from the second to the fifth: what the pace goes by.
-const EXPECTED_SECONDS: [u64; 4] = [6, 10, 10, 8];
+const EXPECTED_SECONDS: [u64; 4] = [4, 6, 9, 5];
 
 /// Longest time that one thing may take. Far more than it needs, as machines may be busy.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -39,7 +42,7 @@ pub(super) struct Outcome {
     /// Partitions that waited for it.
     pub(super) waited: Vec<u32>,
     /// Records that only its directory has.
-    pub(super) left_behind: std::collections::BTreeSet<u64>,
+    pub(super) left_behind: BTreeSet<u64>,
 }
 
 /// What the acts are played with.
@@ -80,6 +83,19 @@ pub(super) async fn create_topic(nodes: &Nodes, client: &Client) -> Result<(), D
     until(nodes, "an owner for every partition", |view| view.rows.len() == PARTITIONS as usize)
         .await?;
     Ok(())
+}
+
+/// Waits until there is something to move, but not for long if records come slowly.
+pub(super) async fn warm_up(ledger: &Ledger, records: u64, screen: &Screen) {
+    const LONGEST: Duration = Duration::from_secs(10);
+    let enough = async {
+        while ledger.counts().0 < Pace::at_once(records) {
+            tokio::time::sleep(PAUSE).await;
+        }
+    };
+    // Little to move is no failure.
+    drop(tokio::time::timeout(LONGEST, enough).await);
+    screen.say(&format!("{} records are there to move", ledger.counts().0));
 }
 
 impl Stage<'_> {
@@ -174,9 +190,7 @@ impl Stage<'_> {
 
 /// Says who owns how much.
 fn spread(view: &View) -> String {
-    let owns = |member: &super::nodes::MemberSeen| {
-        format!("{} has {}", member.name, view.owned(member.id))
-    };
+    let owns = |member: &MemberSeen| format!("{} has {}", member.name, view.owned(member.id));
     view.present().map(owns).collect::<Vec<_>>().join(", ")
 }
 
@@ -204,12 +218,10 @@ pub(super) async fn within<T>(
     what: &str,
     work: impl Future<Output = Result<T, DemoError>>,
 ) -> Result<T, DemoError> {
-    match tokio::time::timeout(PATIENCE, work).await {
-        Ok(done) => done,
-        Err(_) => {
-            let lines = nodes.waiting().await.into_iter();
-            let evidence = lines.map(|line| format!("; {line}")).collect();
-            Err(DemoError::Stalled { what: what.to_owned(), waited: PATIENCE, evidence })
-        }
+    let done = tokio::time::timeout(PATIENCE, work).await;
+    if let Ok(done) = done {
+        return done;
     }
+    let evidence = nodes.waiting().await;
+    Err(DemoError::Stalled { what: what.to_owned(), waited: PATIENCE, evidence })
 }

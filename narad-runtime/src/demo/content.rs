@@ -3,7 +3,6 @@
 //! Every record has a number, its place in the whole; it travels in a header, so that whoever reads
 //! the record can tell which one it is and what it has to hold.
 
-use std::collections::VecDeque;
 use std::path::Path;
 
 use bytes::Bytes;
@@ -195,7 +194,15 @@ pub(super) struct Batch {
 /// The records in order, read ahead a little by a thread of its own.
 #[derive(Debug)]
 pub(super) struct Feed {
-    chunks: Mutex<(mpsc::Receiver<Result<Batch, DemoError>>, VecDeque<Batch>)>,
+    ahead: Mutex<Ahead>,
+}
+
+/// What has been read and not been taken.
+#[derive(Debug)]
+struct Ahead {
+    coming: mpsc::Receiver<Result<Batch, DemoError>>,
+    /// The rest of a batch of which less was wanted.
+    rest: Option<Batch>,
 }
 
 impl Feed {
@@ -208,27 +215,24 @@ impl Feed {
 
     /// Begins to read.
     pub(super) fn begin(content: Content) -> Self {
-        let (sender, receiver) = mpsc::channel(Self::AHEAD);
+        let (sender, coming) = mpsc::channel(Self::AHEAD);
         tokio::task::spawn_blocking(move || read_ahead(&content, &sender));
-        Self { chunks: Mutex::new((receiver, VecDeque::new())) }
+        Self { ahead: Mutex::new(Ahead { coming, rest: None }) }
     }
 
     /// Returns the next records, at most so many; `None` at the end.
     pub(super) async fn take(&self, most: usize) -> Result<Option<Batch>, DemoError> {
-        let mut chunks = self.chunks.lock().await;
-        let (receiver, waiting) = &mut *chunks;
-        if waiting.is_empty() {
-            match receiver.recv().await.transpose()? {
-                Some(batch) => waiting.push_back(batch),
-                None => return Ok(None),
-            }
-        }
-        let Some(mut batch) = waiting.pop_front() else { return Ok(None) };
         let most = most.max(1);
+        let mut ahead = self.ahead.lock().await;
+        let next = match ahead.rest.take() {
+            Some(rest) => Some(rest),
+            None => ahead.coming.recv().await.transpose()?,
+        };
+        let Some(mut batch) = next else { return Ok(None) };
         if batch.records.len() > most {
             let records = batch.records.split_off(most);
             let checks = batch.checks.split_off(most.min(batch.checks.len()));
-            waiting.push_front(Batch { first: batch.first + most as u64, records, checks });
+            ahead.rest = Some(Batch { first: batch.first + most as u64, records, checks });
         }
         Ok(Some(batch))
     }

@@ -89,14 +89,14 @@ pub enum DemoError {
     #[error("a log of the killed node: {0}")]
     OldLog(#[from] LogError),
     /// Something never came to its end.
-    #[error("nothing came of it in {} s: {what}{evidence}", waited.as_secs())]
+    #[error("waited {} s in vain: {what}; moves: {}", waited.as_secs(), evidence.join(", "))]
     Stalled {
         /// What.
         what: String,
         /// How long it was waited for.
         waited: Duration,
-        /// What the nodes say, each on behalf of one partition.
-        evidence: String,
+        /// The moves at that time, each with what it waits for.
+        evidence: Vec<String>,
     },
     /// Work was given up because of a panic or the end of the process.
     #[error("a part of the demonstration failed: {0}")]

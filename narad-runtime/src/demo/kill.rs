@@ -38,13 +38,13 @@ impl Stage<'_> {
             "records to the partitions of {name} that move are held back until the copies have \
              what was acknowledged: re-delivery of what a copy has not seen comes with salvage"
         ));
-        let mut scene = self.scene(&view, victim);
+        let mut scene = Self::scene(&view, victim);
         for _ in 1..TRIES {
             if self.caught(&scene).await? {
                 break;
             }
             let view = self.nodes.view().await?;
-            scene = self.scene(&view, scene.victim);
+            scene = Self::scene(&view, scene.victim);
         }
         if let Some((partition, to)) = scene.late {
             self.nodes.ask("move a partition", Ask::Move { partition, to }).await?;
@@ -65,7 +65,7 @@ impl Stage<'_> {
     }
 
     /// Spreads the partitions of who dies over the others, the last one at the last moment.
-    fn scene(&self, view: &View, victim: MemberSeen) -> Scene {
+    fn scene(view: &View, victim: MemberSeen) -> Scene {
         let others: Vec<NodeId> =
             view.present().map(|node| node.id).filter(|id| *id != victim.id).collect();
         let owned = view.rows.iter().filter(|(_, row)| row.owner == victim.id);

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 /// Hands out leave to produce.
 ///
-/// While the acts go on, what is left is spread over the time they may still take; an eighth is held
-/// back in case they take longer. After the last act the rest goes as fast as it can, or as fast as
-/// it may.
+/// An eighth goes at once, so that there is something to move. While the acts go on, what is left is
+/// spread over the time they may still take; another eighth is held back in case they take longer.
+/// After the last act the rest goes as fast as it can, or as fast as it may.
 #[derive(Debug)]
 pub(super) struct Pace {
     total: u64,
@@ -42,6 +42,11 @@ impl Pace {
         let state =
             State { granted: 0, credit: 0, last: now, over: now + expected, all_over: false };
         Self { total, rate, state: Mutex::new(state) }
+    }
+
+    /// Returns how many records go at once.
+    pub(super) const fn at_once(total: u64) -> u64 {
+        total / 8
     }
 
     /// Says how long the acts may still take.
@@ -101,7 +106,7 @@ impl Pace {
     /// Returns the present rate; `None` for as fast as possible.
     fn millionths_per_second(&self, state: &State, now: Instant) -> Option<u64> {
         let most = self.rate.map(|rate| rate.saturating_mul(Self::MILLION));
-        if state.all_over {
+        if state.all_over || state.granted < Self::at_once(self.total) {
             return most;
         }
         let reserve = self.total / 8;
@@ -140,7 +145,7 @@ mod tests {
         let pace = Pace::new(100_000, None, Duration::from_secs(40));
         let begin = Instant::now();
         let in_time = taken(&pace, begin, 30);
-        assert!((55_000..80_000).contains(&in_time), "{in_time}");
+        assert!((60_000..85_000).contains(&in_time), "{in_time}");
         let late = taken(&pace, begin + Duration::from_secs(30), 90);
         assert!(in_time + late < 100_000, "{in_time} + {late}");
         assert!(late > 10_000, "{late}");

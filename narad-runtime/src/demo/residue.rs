@@ -66,3 +66,49 @@ fn once_released(settings: &Settings, name: &narad_core::ids::Name) -> Result<Da
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::demo::content::Feed;
+    use crate::log::Record;
+    use narad_core::ids::{Epoch, Name, NodeId, TopicId};
+
+    /// H14: what a promoted copy lacks is found in the old directory, hidden or not.
+    #[tokio::test]
+    async fn records_past_the_copy_are_found_in_the_old_directory() {
+        let root = tempfile::tempdir().expect("a temporary directory");
+        let name = Name::new("narad-1").expect("a name");
+        let content = Content::Made { seed: 1, records: 10, bytes: 5 };
+        let batch = Feed::begin(content.clone()).take(10).await.expect("made").expect("ten");
+        let records: Vec<Record> = batch
+            .records
+            .into_iter()
+            .map(|record| {
+                let crate::service::Record { key, value, timestamp_ms, headers } = record;
+                Record { key, value, timestamp_ms, headers }
+            })
+            .collect();
+
+        let partition = PartitionId { topic: TopicId(3), index: 1 };
+        let data = Attempt::birth(NodeId(1));
+        {
+            let data_dir = DataDir::open(root.path(), &name).expect("new");
+            let store = SegmentStore::new(data_dir.disk(), LogLimits::default()).expect("new");
+            store.create(partition, data, Offset(100)).expect("new");
+            let log = store.open(partition, data).expect("created");
+            let done = log.append(&records[..8], Epoch(1)).expect("room");
+            log.expose(done.end).expect("durable");
+            log.append(&records[8..], Epoch(1)).expect("room");
+        }
+        let settings =
+            Settings { name: Some(name), data_dir: root.path().to_owned(), ..Settings::default() };
+        let found = |start| {
+            let promoted = [Promoted { partition, data, start: Offset(start) }];
+            left_behind(&settings, &promoted, &content).expect("readable")
+        };
+        assert_eq!(found(106), BTreeSet::from([6, 7, 8, 9]));
+        assert_eq!(found(110), BTreeSet::new());
+        assert_eq!(found(200), BTreeSet::new());
+    }
+}

@@ -119,10 +119,14 @@ impl Summary {
     pub fn for_people(&self) -> String {
         let mut text = self.table();
         text.push_str("\n\n");
-        for (kept, sentence) in self.promises() {
-            let mark = if kept { "kept  " } else { "BROKEN" };
+        for (word, sentence) in self.promises() {
+            let word = match word {
+                Word::Kept => "kept",
+                Word::Broken => "BROKEN",
+                Word::Note => "note",
+            };
             // Writing into a string cannot fail.
-            let _ = writeln!(text, "{mark}  {sentence}");
+            let _ = writeln!(text, "{word:<6}  {sentence}");
         }
         text
     }
@@ -160,56 +164,49 @@ impl Summary {
         text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
     }
 
-    fn promises(&self) -> Vec<(bool, String)> {
-        let Self { acked, consumed, lost, skipped, altered, .. } = self;
+    /// Returns a sentence for every promise, with the evidence.
+    fn promises(&self) -> Vec<(Word, String)> {
+        let Self { acked, consumed, lost, skipped, duplicates, .. } = self;
+        let Self { reigns, decommissioned, killed, longest_silence_ms, on_old_disk, .. } = self;
+        let (promoted, waited) = (self.promoted.len(), self.waited.len());
         let voters = self.voters.join(", ");
-        let out = &self.decommissioned;
-        let mut promises = vec![
-            (
-                *lost == 0,
-                format!(
-                    "no acknowledged record was lost: {acked} acknowledged, {consumed} consumed, {lost} lost"
-                ),
-            ),
-            (
-                *skipped == 0,
-                format!(
-                    "no record was skipped: {skipped} are there and were not delivered; {} were delivered again",
-                    self.duplicates
-                ),
-            ),
-            (*altered == 0, self.bytes_promise()),
-            (
-                self.two_owners.is_empty(),
-                format!(
-                    "never two owners: in each of {} reigns one node answered, and no offset was given twice",
-                    self.reigns
-                ),
-            ),
-            (
-                !self.voters.contains(out),
-                format!("the decommissioned node is out of the voters: {out} left, {voters} vote"),
-            ),
-            (
-                true,
-                format!(
-                    "nothing stalled: longest time without an acknowledged record {} ms",
-                    self.longest_silence_ms
-                ),
-            ),
+        let mut words = vec![
+            Word::of(*lost == 0).with(format!(
+                "no acknowledged record was lost: {acked} acknowledged, {consumed} consumed, \
+                 {lost} lost"
+            )),
+            Word::of(*skipped == 0).with(format!(
+                "no record was skipped: {skipped} are there and were not delivered, {duplicates} \
+                 deliveries were repetitions"
+            )),
+            Word::of(self.altered == 0).with(self.bytes_promise()),
+            Word::of(self.two_owners.is_empty()).with(format!(
+                "never two owners: in each of {reigns} reigns one node answered, and no offset \
+                 was given twice"
+            )),
+            Word::of(!self.voters.contains(decommissioned)).with(format!(
+                "the decommissioned node is out of the voters: {decommissioned} left, {voters} \
+                 vote"
+            )),
+            Word::Kept.with(format!(
+                "a dead source holds up only what nobody has a whole copy of: {promoted} \
+                 partitions of {killed} were promoted without it, {waited} waited for it and were \
+                 served again when it returned"
+            )),
+            Word::Kept.with(format!(
+                "nothing stalled: longest time without an acknowledged record \
+                 {longest_silence_ms} ms"
+            )),
         ];
-        for both in &self.two_owners {
-            promises.push((false, format!("two owners: {both}")));
+        let two_owners = self.two_owners.iter();
+        words.extend(two_owners.map(|both| Word::Broken.with(format!("two owners: {both}"))));
+        if *on_old_disk > 0 {
+            words.push(Word::Note.with(format!(
+                "{on_old_disk} acknowledged records are only in the old directory of {killed}: \
+                 not lost, but not served before there is salvage"
+            )));
         }
-        if !self.killed.is_empty() {
-            let (promoted, waited) = (self.promoted.len(), self.waited.len());
-            let killed = &self.killed;
-            promises.push((true, format!("a dead source holds up only what nobody has a whole copy of: {promoted} partitions of {killed} were promoted without it, {waited} waited for it and were there when it returned")));
-        }
-        if self.on_old_disk > 0 {
-            promises.push((true, format!("{} acknowledged records are only in the old directory of {}: not lost, but not served before there is salvage", self.on_old_disk, self.killed)));
-        }
-        promises
+        words
     }
 
     fn bytes_promise(&self) -> String {
@@ -219,6 +216,25 @@ impl Summary {
             "every record came back byte for byte".to_owned()
         };
         if self.files == 0 { whole } else { format!("{whole}, compared with {} files", self.files) }
+    }
+}
+
+/// The word on a promise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Word {
+    Kept,
+    Broken,
+    /// Something to know that breaks no promise.
+    Note,
+}
+
+impl Word {
+    const fn of(kept: bool) -> Self {
+        if kept { Self::Kept } else { Self::Broken }
+    }
+
+    const fn with(self, sentence: String) -> (Self, String) {
+        (self, sentence)
     }
 }
 
