@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use narad_core::ids::{Epoch, Name};
 use narad_runtime::client::{Client, ClientOptions};
-use narad_runtime::service::{MemberView, NewTopic, Read, Route};
+use narad_runtime::service::{MemberStatus, MemberView, NewTopic, Read, Role, Route};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
@@ -248,7 +248,7 @@ impl Cluster {
             cluster.join(&format!("n{node}")).await;
         }
         eventually("every node votes", async || {
-            let votes = |member: &MemberView| member.role == narad_runtime::service::Role::Voter;
+            let votes = |member: &MemberView| member.role == Role::Voter;
             let members = cluster.members().await;
             members.len() == nodes && members.iter().all(votes)
         })
@@ -313,6 +313,17 @@ impl Cluster {
     /// Returns the members, as the log has them now; none if nobody can say.
     pub(crate) async fn members(&self) -> Vec<MemberView> {
         self.client().members(Read::Barrier).await.unwrap_or_default()
+    }
+
+    /// Waits until a node is declared dead.
+    pub(crate) async fn buried(&self, name: &str) {
+        eventually(&format!("{name} is declared dead"), async || {
+            let dead = |member: &MemberView| {
+                member.id.as_str() == name && member.status == MemberStatus::Dead
+            };
+            self.members().await.iter().any(dead)
+        })
+        .await;
     }
 
     /// Returns who leads.

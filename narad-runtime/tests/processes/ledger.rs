@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use narad_core::ids::{Epoch, Offset};
-use narad_runtime::client::{Client, ConsumerOptions, Placement, ProducerOptions, StartAt};
+use narad_runtime::client::{
+    Client, ConsumerOptions, Placement, Producer, ProducerOptions, StartAt,
+};
 use narad_runtime::http::messages::PartResult;
 use narad_runtime::service::Record;
 use tokio::task::JoinSet;
@@ -14,6 +16,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::harness::Cluster;
 use super::http;
+
+/// Bytes of one batch that fills a partition.
+pub(crate) const BATCH_BYTES: usize = 1 << 20;
 
 /// Between two records of one writer.
 const PACE: Duration = Duration::from_millis(5);
@@ -25,9 +30,20 @@ pub(crate) struct Ledger(Arc<Mutex<Pages>>);
 #[derive(Default)]
 struct Pages {
     /// By partition and offset.
-    records: BTreeMap<(u32, u64), Bytes>,
+    records: BTreeMap<(u32, u64), Digest>,
     /// Which node acknowledged in which reign (S2).
     reigns: BTreeMap<(u32, Epoch), String>,
+}
+
+/// What is kept of a value: how it begins, and a checksum of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Digest(String, u32);
+
+impl Digest {
+    fn of(value: &[u8]) -> Self {
+        let head = &value[..value.len().min(32)];
+        Self(String::from_utf8_lossy(head).into_owned(), crc32c::crc32c(value))
+    }
 }
 
 impl Ledger {
@@ -35,7 +51,7 @@ impl Ledger {
     fn note(&self, result: &PartResult, node: Option<&str>, values: &[Bytes]) {
         let mut pages = self.0.lock().unwrap();
         for (at, value) in (result.first_offset.0..).zip(values) {
-            let before = pages.records.insert((result.partition, at), value.clone());
+            let before = pages.records.insert((result.partition, at), Digest::of(value));
             assert_eq!(before, None, "offset {at} of {} was acknowledged twice", result.partition);
         }
         if let Some(node) = node {
@@ -59,21 +75,9 @@ impl Ledger {
         bytes: usize,
         record_bytes: usize,
     ) {
-        let options = ProducerOptions { in_flight_max: 1, ..ProducerOptions::default() };
-        let producer = client.producer(topic, options);
-        let mut written = 0;
-        while written < bytes {
-            let batch = (bytes - written).min((1 << 20).max(record_bytes));
-            let value = |at: usize| {
-                let mut value = format!("fill {partition}/{} ", written + at).into_bytes();
-                value.resize(record_bytes, b'x');
-                Bytes::from(value)
-            };
-            let values: Vec<Bytes> = (0..batch.div_ceil(record_bytes)).map(value).collect();
-            let records: Vec<Record> = values.iter().cloned().map(record).collect();
-            let sent = producer.send(Placement::Pinned(partition), &records).await.unwrap();
-            self.note(&sent.result, None, &values);
-            written += batch;
+        let mut filler = Filler::new(self, client, topic, partition, record_bytes);
+        while filler.written < bytes {
+            filler.send((bytes - filler.written).min(BATCH_BYTES)).await;
         }
     }
 
@@ -87,30 +91,69 @@ impl Ledger {
             ..ConsumerOptions::default()
         };
         // What is acknowledged later than this may be behind the end of what is read.
-        let expected: BTreeMap<(u32, u64), Bytes> = {
+        let mut missing = {
             let pages = self.0.lock().unwrap();
-            let wanted = |((partition, _), _): &(&(u32, u64), &Bytes)| partitions.contains(partition);
-            pages.records.iter().filter(wanted).map(|(at, value)| (*at, value.clone())).collect()
+            let wanted =
+                |((partition, _), _): &(&(u32, u64), &Digest)| partitions.contains(partition);
+            let wanted = pages.records.iter().filter(wanted);
+            wanted.map(|(at, digest)| (*at, digest.clone())).collect::<BTreeMap<_, _>>()
         };
-        let mut served = BTreeMap::new();
+        let expected = missing.len();
+        let mut other = BTreeMap::new();
         let mut consumer = client.consumer(topic, options).await.unwrap();
         while let Some(delivery) = consumer.next().await.unwrap() {
             for (Offset(offset), record) in delivery.records {
-                served.insert((delivery.partition, offset), record.value);
+                let (at, found) = ((delivery.partition, offset), Digest::of(&record.value));
+                if missing.get(&at) == Some(&found) {
+                    missing.remove(&at);
+                } else if missing.contains_key(&at) {
+                    other.insert(at, found);
+                }
             }
         }
-        let lost: Vec<_> = expected
-            .iter()
-            .filter(|(at, value)| served.get(at) != Some(value))
-            .map(|(at, value)| (at, head(value), served.get(at).map(|value| head(value))))
-            .collect();
-        let some = &lost[..lost.len().min(8)];
-        assert!(lost.is_empty(), "{} of {} lost: {some:?}", lost.len(), expected.len());
+        let lost = missing.len();
+        let some: Vec<_> = missing.iter().map(|at| (at, other.get(at.0))).take(8).collect();
+        assert!(lost == 0, "{lost} of {expected} lost, or other ones are in their place: {some:?}");
     }
 }
 
-fn head(value: &Bytes) -> String {
-    String::from_utf8_lossy(&value[..value.len().min(40)]).into_owned()
+/// Writes large records to one partition.
+pub(crate) struct Filler {
+    ledger: Ledger,
+    producer: Producer,
+    partition: u32,
+    record_bytes: usize,
+    /// Bytes acknowledged so far.
+    pub(crate) written: usize,
+}
+
+impl Filler {
+    pub(crate) fn new(
+        ledger: &Ledger,
+        client: &Client,
+        topic: &str,
+        partition: u32,
+        record_bytes: usize,
+    ) -> Self {
+        let options = ProducerOptions { in_flight_max: 1, ..ProducerOptions::default() };
+        let producer = client.producer(topic, options);
+        Self { ledger: ledger.clone(), producer, partition, record_bytes, written: 0 }
+    }
+
+    /// Writes so many bytes in one batch; a record more if that is no whole number of records.
+    pub(crate) async fn send(&mut self, bytes: usize) {
+        let Self { partition, record_bytes, written, .. } = *self;
+        let value = |at: usize| {
+            let mut value = format!("fill {partition}/{written}+{at} ").into_bytes();
+            value.resize(record_bytes, b'x');
+            Bytes::from(value)
+        };
+        let values: Vec<Bytes> = (0..bytes.div_ceil(record_bytes)).map(value).collect();
+        let records: Vec<Record> = values.iter().cloned().map(record).collect();
+        let sent = self.producer.send(Placement::Pinned(partition), &records).await.unwrap();
+        self.ledger.note(&sent.result, None, &values);
+        self.written += values.len() * record_bytes;
+    }
 }
 
 fn record(value: Bytes) -> Record {
