@@ -1,7 +1,6 @@
 //! Sans-IO state machines that move log partitions between nodes.
 #![no_std]
 #![forbid(unsafe_code)]
-#![warn(clippy::wildcard_enum_match_arm)]
 
 extern crate alloc;
 #[cfg(test)]

@@ -43,7 +43,7 @@ pub enum Input<'a> {
         arrived: bool,
     },
     /// Something for the node machine.
-    Event(Event),
+    Event(Box<Event>),
 }
 
 /// What a replica asks of its driver.
@@ -149,7 +149,7 @@ impl<S: RaftStore> Replica<S> {
             }
             Input::Unreachable(peer) => self.raft.report_unreachable(peer),
             Input::SnapshotSent { to, arrived } => self.raft.report_snapshot(to, arrived),
-            Input::Event(event) => self.tell(now, event, out)?,
+            Input::Event(event) => self.tell(now, *event, out)?,
         }
         self.give_up_barriers(now, out)?;
         self.advance(now, out)

@@ -33,8 +33,7 @@ use crate::log::LogLimits;
 use crate::net::{CallError, Identity, Seams, Transport};
 use crate::node_loop::failpoint::{self, FailpointError};
 use crate::node_loop::{
-    Counters, Ground, Hands, HandsSeams, LiveBytes, NodeHandle, NodeLoop, Stopped,
-    Telemetry,
+    Counters, Ground, Hands, HandsSeams, LiveBytes, NodeHandle, NodeLoop, Stopped, Telemetry,
 };
 use crate::raft::{Raft, RaftConfig, RaftError, RedbStore, StoreError as RaftStoreError};
 use crate::replica::{Actions, Replica, ReplicaError, load};
@@ -366,7 +365,15 @@ impl Server {
         Arc::clone(&self.counters)
     }
 
-    /// Waits until the node cannot go on. Never returns before that.
+    /// Waits until the node cannot go on, or was stopped. Never returns before that.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot go on.
+    ///
+    /// # Panics
+    ///
+    /// If the node's thread did.
     pub async fn ended(&mut self) -> Result<(), ServerError> {
         let Some(thread) = self.thread.take() else { return Ok(()) };
         let ended = tokio::task::spawn_blocking(move || thread.join()).await;
@@ -463,7 +470,7 @@ async fn sweep_trash(
     quarantine: Duration,
     cancel: CancellationToken,
 ) {
-    const PAUSE: Duration = Duration::from_secs(60);
+    const PAUSE: Duration = Duration::from_mins(1);
     const FILES_MAX: usize = 16;
     let quarantine_ms = i64::try_from(quarantine.as_millis()).unwrap_or(i64::MAX);
     while cancel.run_until_cancelled(tokio::time::sleep(PAUSE)).await.is_some() {

@@ -70,7 +70,7 @@ fn next_step(me: NodeId, state: &State, survey: &Survey) -> Option<Step> {
     if !configuration.voters_outgoing.is_empty() {
         return Some(Step::Change(Change::LeaveJoint));
     }
-    let fit = |node: &NodeId| state.member(*node).is_some_and(|member| stays(member));
+    let fit = |node: &NodeId| state.member(*node).is_some_and(stays);
     let ready: BTreeSet<NodeId> = configuration
         .learners
         .iter()

@@ -470,9 +470,10 @@ impl From<Refused> for ServiceError {
         match refused {
             Refused::Frozen => Self::Frozen,
             Refused::NoLease => Self::NoLease,
-            Refused::NotServing | Refused::OtherEpoch { .. } => Self::NotServing,
             Refused::AppendUnderWay => Self::Busy,
-            Refused::AppendFailed => Self::NotServing,
+            Refused::NotServing | Refused::OtherEpoch { .. } | Refused::AppendFailed => {
+                Self::NotServing
+            }
         }
     }
 }
@@ -481,14 +482,12 @@ impl From<&LogError> for ServiceError {
     fn from(error: &LogError) -> Self {
         match error {
             error if error.is_full() => Self::DiskFull,
-            LogError::RecordTooLarge { .. } | LogError::EmptyAppend => {
-                Self::Invalid(error.to_string())
-            }
+            LogError::RecordTooLarge { .. }
+            | LogError::EmptyAppend
+            | LogError::AheadOfHwm { .. }
+            | LogError::BelowStart { .. } => Self::Invalid(error.to_string()),
             LogError::Poisoned { .. } | LogError::Closed | LogError::StaleEpoch { .. } => {
                 Self::NotServing
-            }
-            LogError::AheadOfHwm { .. } | LogError::BelowStart { .. } => {
-                Self::Invalid(error.to_string())
             }
             error => Self::Internal(error.to_string()),
         }

@@ -49,13 +49,11 @@ pub async fn run(settings: Settings, start: Start) -> Result<(), Failure> {
         _ = terminated.recv() => None,
         _ = interrupted.recv() => None,
     };
-    match ended {
-        Some(ended) => Ok(ended?),
-        None => {
-            tracing::info!("stopping");
-            Ok(server.shutdown().await?)
-        }
+    if let Some(ended) = ended {
+        return Ok(ended?);
     }
+    tracing::info!("stopping");
+    Ok(server.shutdown().await?)
 }
 
 impl From<ServerError> for Failure {
@@ -70,9 +68,10 @@ impl From<ServerError> for Failure {
             ServerError::Store(error) => store_failure(&error, message),
             ServerError::RaftStore { .. } => Self::new(ExitCode::DataDirectory, message)
                 .with_hint("is another process running on this data directory?"),
-            ServerError::Listen { .. } => Self::new(ExitCode::Usage, message)
-                .with_hint("set listen.peer and listen.http in the file, or --listen-peer and \
-                    --listen-http"),
+            ServerError::Listen { .. } => Self::new(ExitCode::Usage, message).with_hint(
+                "set listen.peer and listen.http in the file, or --listen-peer and \
+                    --listen-http",
+            ),
             ServerError::NotAdmitted { .. } => Self::new(ExitCode::Unavailable, message)
                 .with_hint("--join takes the peer address of a running node, not its HTTP address"),
             ServerError::Raft(_)

@@ -58,7 +58,8 @@ fn a_damaged_copy_is_refused() {
 
     let (log, _, disk) = whole();
     let wrong = Boundary { digest: Some(Digest::default()), ..boundary(&*log) };
-    assert_eq!(refusal(new_store(&disk).verify(P, &wrong)), Refusal::Digest);
+    let digest = Refusal::Digest { found: log.digest() };
+    assert_eq!(refusal(new_store(&disk).verify(P, &wrong)), digest);
 }
 
 /// H16, `case_044`: half a frame at the end is refused, and verifying cuts nothing: the copy goes on

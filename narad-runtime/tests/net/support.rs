@@ -13,7 +13,7 @@ use narad_runtime::net::{
 };
 use narad_runtime::wire::Wire;
 use narad_runtime::wire::frame::{self, Decoder, Frame, Kind};
-use narad_runtime::wire::handshake::{ClusterId, Hello, Purpose, Welcome};
+use narad_runtime::wire::handshake::{ClusterId, Hello, Purpose, VERSION_MAX, Welcome};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
@@ -28,10 +28,8 @@ const DEADLINE: Duration = Duration::from_secs(20);
 pub(crate) const PATIENCE: Duration = Duration::from_secs(15);
 
 pub(crate) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
-    match tokio::time::timeout(DEADLINE, future).await {
-        Ok(value) => value,
-        Err(_) => panic!("not in time: {what}"),
-    }
+    let done = tokio::time::timeout(DEADLINE, future).await;
+    done.unwrap_or_else(|_| panic!("not in time: {what}"))
 }
 
 pub(crate) fn uuid(node: NodeId) -> StoreUuid {
@@ -216,7 +214,7 @@ impl Raw {
     }
 
     pub(crate) async fn send(&mut self, kind: Kind, payload: &[u8]) {
-        self.write(&frame::encode(kind, payload).unwrap()).await;
+        self.write(&frame::encode(VERSION_MAX, kind, payload).unwrap()).await;
     }
 
     pub(crate) async fn write(&mut self, bytes: &[u8]) {
