@@ -17,7 +17,8 @@ const FILLED_BYTES: usize = 6 << 20;
 
 /// Founds a cluster with one partition of some size, and says who owns it and where it is to go.
 async fn filled(ledger: &Ledger) -> (Cluster, String, String) {
-    let more = "paused = true\n[log]\nsegment_bytes = \"256KiB\"\n[http]\n\
+    let more = "paused = true\ncopy_rate_bytes_per_second = \"4MiB\"\n[log]\n\
+                segment_bytes = \"256KiB\"\n[http]\n\
                 record_bytes_max = \"64KiB\"\n[copy]\nchunk_bytes_max = \"64KiB\"\n";
     let cluster = Cluster::of(3, more).await;
     cluster.create_topic(TOPIC, 1).await;
@@ -62,11 +63,11 @@ async fn total_and_copied(cluster: &mut Cluster, name: &str) -> (u64, u64) {
 async fn a_destination_that_was_killed_copies_nothing_that_its_manifest_vouches_for() {
     let ledger = Ledger::default();
     let (mut cluster, _, to) = filled(&ledger).await;
-    cluster.node(&to).arm("after-checkpoint@12:kill");
+    cluster.node(&to).arm("after-checkpoint@6:kill");
     cluster.begin_move(TOPIC, 0, &to).await;
     cluster.node(&to).killed().await;
     let vouched = vouched(&cluster, &to);
-    assert!(vouched > 10 * (256 << 10), "{vouched} bytes are vouched for");
+    assert!(vouched > 4 * (256 << 10), "{vouched} bytes are vouched for");
     cluster.restart(&to).await;
     cluster.settled(TOPIC, 0, &to).await;
     ledger.check(&cluster.client(), TOPIC, &[0]).await;
@@ -80,7 +81,7 @@ async fn a_destination_that_was_killed_copies_nothing_that_its_manifest_vouches_
 async fn a_source_that_was_killed_is_not_copied_from_the_beginning() {
     let ledger = Ledger::default();
     let (mut cluster, from, to) = filled(&ledger).await;
-    cluster.node(&to).arm("after-checkpoint@12:stop");
+    cluster.node(&to).arm("after-checkpoint@6:stop");
     cluster.begin_move(TOPIC, 0, &to).await;
     cluster.node(&to).stopped().await;
     cluster.node(&from).kill();
@@ -99,7 +100,7 @@ async fn a_leader_that_was_killed_costs_no_bytes() {
     let ledger = Ledger::default();
     let (mut cluster, from, to) = filled(&ledger).await;
     let leader = cluster.leader().await;
-    cluster.node(&to).arm("after-checkpoint@12:stop");
+    cluster.node(&to).arm("after-checkpoint@6:stop");
     cluster.begin_move(TOPIC, 0, &to).await;
     cluster.node(&to).stopped().await;
     cluster.node(&leader).kill();
