@@ -67,7 +67,7 @@ impl<S: RaftStore + 'static> NodeLoop<S> {
 
     /// Binds a replica to its surroundings; `first` is what it asked for when it started.
     pub fn new(
-        replica: Replica<S>,
+        mut replica: Replica<S>,
         inbox: Receiver<Letter>,
         hands: Hands,
         clock: BootClock,
@@ -75,6 +75,7 @@ impl<S: RaftStore + 'static> NodeLoop<S> {
         watcher: Box<dyn Watcher>,
         observer: Box<dyn Observer>,
     ) -> Self {
+        replica.watch(failpoint::step);
         let next_tick = clock.now().after(tick);
         Self {
             replica,

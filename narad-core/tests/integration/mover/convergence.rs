@@ -52,6 +52,36 @@ fn a_fast_writer_is_frozen_soon() {
     }
 }
 
+/// R28 to R34: nor does it matter what the copy is slow for. Under a throttle each pass would take
+/// longer than the one before, and the freeze with it.
+#[test]
+fn a_fast_writer_is_frozen_soon_under_a_throttle_too() {
+    for write_percent in [115, 130, 200, 300] {
+        let mut world = world(write_percent);
+        world.throttled = Duration::from_millis(1);
+        world.config.freeze_ttl = Duration::from_secs(600);
+        world.run();
+        world.assert_moved();
+        assert_eq!(not_converged(&world).len(), 1, "{write_percent}");
+        let passes = world.mover.progress().passes;
+        assert!(passes <= 5, "{write_percent}: {passes}");
+    }
+}
+
+/// Time under a throttle is no stall: a tail that shrinks slowly goes on shrinking.
+#[test]
+fn a_throttled_writer_that_is_slower_than_the_copy_is_frozen_with_a_small_tail() {
+    for write_percent in [0, 30, 70] {
+        let mut world = world(write_percent);
+        world.throttled = Duration::from_millis(1);
+        world.run();
+        world.assert_moved();
+        assert_eq!(not_converged(&world), [], "{write_percent}");
+        let tail = world.frozen_tail.unwrap();
+        assert!(tail <= world.config.lag_bytes + 2 * RECORD, "{write_percent}: {tail}");
+    }
+}
+
 /// R29, R33: the cap of passes holds on a tail that shrinks too slowly for the target.
 #[test]
 fn the_cap_of_passes_is_reached_once() {

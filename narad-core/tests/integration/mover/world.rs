@@ -69,6 +69,8 @@ pub(super) struct World {
     pub(super) copied_bytes: u64,
     /// Written at the source per hundred bytes copied.
     pub(super) write_percent: u64,
+    /// How long the throttle is said to have held back each copy.
+    pub(super) throttled: Duration,
     pub(super) nanos_per_byte: u64,
     pub(super) promote_after: Duration,
     /// Tail of the last freeze, and whether every life's resumption is checked (R61).
@@ -122,6 +124,7 @@ impl World {
             acked: BTreeMap::new(),
             copied_bytes: 0,
             write_percent: 0,
+            throttled: Duration::ZERO,
             nanos_per_byte: 1_000,
             promote_after: Duration::from_mins(2),
             frozen_tail: None,

@@ -152,7 +152,7 @@ impl World {
         self.written -= records * 100 * RECORD;
         self.produce(records);
         let staged = self.staging().write(base, position, &data);
-        Ok(Copied { staged, throttled: Duration::ZERO })
+        Ok(Copied { staged, throttled: self.throttled })
     }
 
     /// What fails may have begun: a range has other bytes, and is longer than it was.
