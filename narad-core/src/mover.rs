@@ -57,7 +57,7 @@
 //! use narad_core::config::Config;
 //! use narad_core::effects::Effects;
 //! use narad_core::ids::*;
-//! use narad_core::metastore::*;
+//! use narad_core::metastore::{Applied, Assignment, Reply};
 //! use narad_core::mover::*;
 //! use narad_core::partition::*;
 //! use narad_core::time::Instant;
@@ -145,7 +145,7 @@ use core::time::Duration;
 use self::cx::Cx;
 use self::desk::Desk;
 pub use self::note::{NotConverged, Note, Phase, Progress, Waiting};
-pub use self::operation::{Copied, Fault, Operation, Outcome, What};
+pub use self::operation::{Copied, Fault, Operation, Outcome, Proposed, What};
 use self::state::State;
 use crate::config::Config;
 use crate::effects::{Deadline, Effects, OpId};

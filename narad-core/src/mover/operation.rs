@@ -7,7 +7,7 @@ use crate::ids::{Attempt, MoveId, NodeId, Offset, Token};
 use crate::metastore::{Assignment, Command};
 use crate::partition::{Boundary, Capture, Listing, Manifest, Sidecar, Staged, Verified};
 use crate::peer::Refusal;
-pub(super) use crate::proposals::Proposed;
+pub use crate::proposals::Proposed;
 
 /// Work with an answer. The variants of [`Outcome`] mirror these.
 ///

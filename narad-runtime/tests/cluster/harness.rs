@@ -9,11 +9,11 @@ use narad_core::config::{Config, Policy};
 use narad_core::ids::{Name, Offset};
 use narad_runtime::server::{Server, Start};
 use narad_runtime::service::{NewTopic, Position, Read, Record, Service, ServiceError};
-use narad_runtime::settings::Settings;
+use narad_runtime::settings::{Listen, Settings};
 use tempfile::TempDir;
 
 /// How long anything may take before a test gives up on it.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Nodes that share nothing but loopback.
 pub(crate) struct Cluster {
@@ -48,10 +48,6 @@ impl Cluster {
             self.founder = server.peer_addr().to_string();
         }
         self.servers.insert(name.to_owned(), server);
-    }
-
-    pub(crate) fn service(&self, name: &str) -> std::sync::Arc<dyn Service> {
-        self.servers[name].service()
     }
 
     pub(crate) async fn create_topic(&self, name: &str, partitions: u32) {
@@ -118,11 +114,12 @@ impl Cluster {
 }
 
 pub(crate) fn settings(root: &Path, name: &str) -> Settings {
-    let mut settings = Settings::default();
-    settings.name = Some(Name::new(name).unwrap());
-    settings.data_dir = root.join(name);
-    settings.listen.peer = "127.0.0.1:0".to_owned();
-    settings.listen.http = "127.0.0.1:0".to_owned();
+    let mut settings = Settings {
+        name: Some(Name::new(name).unwrap()),
+        data_dir: root.join(name),
+        listen: Listen { peer: "127.0.0.1:0".into(), http: "127.0.0.1:0".into() },
+        ..Settings::default()
+    };
     settings.policy = Policy {
         lease: Duration::from_millis(1500),
         lease_margin: Duration::from_millis(200),

@@ -7,7 +7,7 @@ use super::super::*;
 use crate::ids::{
     AttemptNo, ByteCount, Digest, Epoch, FreezeNo, LogGeneration, MoveId, Offset, Token, TopicId,
 };
-use crate::metastore::{Command, Fence, Reign};
+use crate::metastore::{Command, Fence, Reign, Residue};
 use crate::partition::{Capture, Checksum, Extent, Listing, Manifest, Position, Staged, Verified};
 
 pub(super) const A: NodeId = NodeId(1);
@@ -123,7 +123,13 @@ pub(super) fn row() -> Assignment {
         epoch: Epoch(3),
         data,
         min_end: Offset(0),
-        lineage: vec![Reign { epoch: Epoch(3), start: Offset(0), owner: A, data }],
+        lineage: vec![Reign {
+            epoch: Epoch(3),
+            start: Offset(0),
+            owner: A,
+            data,
+            residue: Residue::None,
+        }],
         lineage_cut: false,
         target: Some(B),
         move_id: MoveId(4),

@@ -30,7 +30,13 @@ impl Replicated {
             epoch: Epoch(1),
             data: birth,
             min_end: Offset(0),
-            lineage: vec![Reign { epoch: Epoch(1), start: Offset(0), owner: A, data: birth }],
+            lineage: vec![Reign {
+                epoch: Epoch(1),
+                start: Offset(0),
+                owner: A,
+                data: birth,
+                residue: Residue::None,
+            }],
             lineage_cut: false,
             target: Some(B),
             move_id: MoveId(1),
@@ -126,7 +132,11 @@ impl Replicated {
         row.data = *attempt;
         row.min_end = row.min_end.max(*hwm);
         let (epoch, owner) = (row.epoch, row.owner);
-        row.lineage.push(Reign { epoch, start: *end, owner, data: *attempt });
+        let residue = match fence {
+            Fence::Normal { .. } => Residue::None,
+            Fence::Forced { .. } => Residue::Pending,
+        };
+        row.lineage.push(Reign { epoch, start: *end, owner, data: *attempt, residue });
         row.target = None;
         row.move_id = row.move_id.next();
         row.burned = None;

@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use narad_core::ids::*;
 use narad_core::metastore::*;
+use narad_core::mover::Outcome;
 use narad_core::mover::*;
 use narad_core::partition::*;
 use narad_core::peer::Refusal;
