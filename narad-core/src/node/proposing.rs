@@ -57,7 +57,11 @@ impl Node {
                 let outcome = freeze::handoff::Outcome::Propose(proposed);
                 self.tell_handoff(partition, freeze::handoff::Event::Done(op, outcome));
             }
-            Ticket::Controller(op) => {
+            Ticket::Controller(op, condemned) => {
+                // After an unknown outcome it is proposed again, until the log has decided.
+                if let (Some(node), Proposed::Replied(_)) = (condemned, &proposed) {
+                    self.condemned.remove(&node);
+                }
                 let outcome = controller::Outcome::Propose(proposed);
                 self.inbox.push_back(Internal::Controller(controller::Event::Done(op, outcome)));
             }
@@ -66,9 +70,11 @@ impl Node {
                 self.inbox.push_back(Internal::Lease(lease::Event::Done(op, outcome)));
             }
             Ticket::Ask(id) => self.ask_is_decided(id, proposed),
+            Ticket::Move(id, partition) => self.move_is_decided(id, partition, proposed),
+            Ticket::Pin(id, planned) => self.pin_is_decided(id, planned, proposed),
             Ticket::Join(request) => self.join_is_decided(request, proposed),
             Ticket::Report => self.report_is_decided(&proposed),
-            Ticket::DrainedOut => self.draining_out = false,
+            Ticket::DrainedOut => self.drained_out_is_decided(),
         }
     }
 

@@ -4,12 +4,13 @@ use super::{Ask, AskId, Node, Operation, Outcome, StagingOutcome};
 use crate::effects::{Effects, OpId};
 use crate::freeze::handoff;
 use crate::ids::{Incarnation, NodeId, PartitionId, ProposalId};
+use crate::metastore::{Applied, Command};
 use crate::peer::{Answer, RequestId};
 use crate::proposals::Proposed;
 use crate::{controller, host, lease, mover};
 
 /// Whose operation it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Route {
     Host(PartitionId, OpId),
     Handoff(PartitionId, OpId),
@@ -31,10 +32,12 @@ pub(super) enum Route {
     Sweep(PartitionId),
     /// The watermarks of what moves away.
     Report,
+    /// Closing or opening accept.
+    Leaving,
 }
 
 /// What a mover waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Awaited {
     Row,
     Leader,
@@ -46,13 +49,18 @@ pub(super) enum Awaited {
 }
 
 /// Who proposed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Ticket {
     Mover(PartitionId, OpId),
     Handoff(PartitionId, OpId),
-    Controller(OpId),
+    /// With the member whose death is proposed, if that is what it is.
+    Controller(OpId, Option<NodeId>),
     Lease(OpId),
     Ask(AskId),
+    /// An operator's move: the partition is to be pinned next.
+    Move(AskId, PartitionId),
+    /// The pin of an operator's move, which has been planned.
+    Pin(AskId, Applied),
     /// A node that wants to join, through this one.
     Join(RequestId),
     Report,
@@ -60,7 +68,7 @@ pub(super) enum Ticket {
 }
 
 /// What one part of the node has to say to another.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Internal {
     Host(PartitionId, host::Event),
     Handoff(PartitionId, handoff::Event),
@@ -96,9 +104,8 @@ impl Node {
         };
         match route {
             Route::Host(partition, op) => {
-                if let Outcome::Host(outcome) = outcome {
-                    self.tell_host(partition, host::Event::Done(op, outcome));
-                }
+                let Outcome::Host(outcome) = outcome else { mismatch(op, &outcome) };
+                self.tell_host(partition, host::Event::Done(op, outcome));
             }
             Route::Handoff(partition, op) => self.handoff_done(partition, op, outcome),
             Route::Mover(partition, op, awaited) => {
@@ -117,11 +124,20 @@ impl Node {
             }
             Route::Ask(id, ask) => match outcome {
                 Outcome::Barrier(Some(_)) => self.ask_is_fresh(id, ask),
-                _ => self.reply(id, Err(super::AskError::NoLeader)),
+                Outcome::Barrier(None) => self.reply(id, Err(super::AskError::NoLeader)),
+                outcome => mismatch(op, &outcome),
             },
             Route::Inspect(partition) => self.inspected(partition, outcome),
             Route::Sweep(partition) => self.sweep_goes_on(partition, outcome),
-            Route::Report => self.watermarks_are_known(outcome),
+            Route::Report => match outcome {
+                Outcome::Watermarks(found) => self.watermarks_are_known(found),
+                outcome => mismatch(op, &outcome),
+            },
+            Route::Leaving => match outcome {
+                Outcome::CloseAccept(empty) => self.accept_is_closed(empty),
+                Outcome::OpenAccept => self.accept_is_open(),
+                outcome => mismatch(op, &outcome),
+            },
         }
     }
 
@@ -145,7 +161,8 @@ impl Node {
                     .map(|(barrier, matched)| controller::Survey::behind_barrier(barrier, matched)),
             ),
             Outcome::Configure(handed) => controller::Outcome::Configure(handed),
-            _ => controller::Outcome::Transfer,
+            Outcome::Transfer => controller::Outcome::Transfer,
+            outcome => mismatch(op, &outcome),
         };
         self.inbox.push_back(Internal::Controller(controller::Event::Done(op, outcome)));
     }
@@ -162,7 +179,8 @@ impl Node {
             Outcome::Call(Ok(Answer::Refused(refusal))) => {
                 lease::Outcome::Heartbeat(Err(lease::HeartbeatFault::Refused(refusal)))
             }
-            _ => lease::Outcome::Heartbeat(Err(lease::HeartbeatFault::Unreachable)),
+            Outcome::Call(_) => lease::Outcome::Heartbeat(Err(lease::HeartbeatFault::Unreachable)),
+            outcome => mismatch(op, &outcome),
         };
         self.inbox.push_back(Internal::Lease(lease::Event::Done(op, outcome)));
     }
@@ -177,7 +195,12 @@ impl Node {
                         self.run(Operation::Survey, Route::Controller(op));
                     }
                     controller::Operation::Propose(command) => {
-                        self.propose(command, Ticket::Controller(op));
+                        let condemned = match &command {
+                            Command::MarkDead { node, .. } => Some(*node),
+                            _ => None,
+                        };
+                        self.condemned.extend(condemned);
+                        self.propose(command, Ticket::Controller(op, condemned));
                     }
                     controller::Operation::Configure(change) => {
                         self.run(Operation::Configure(change), Route::Controller(op));
@@ -232,11 +255,13 @@ impl Node {
         let outcome = match awaited {
             Awaited::Row => mover::Outcome::ReadRow(match outcome {
                 Outcome::Barrier(Some(_)) => Ok(self.state.assignment(partition).cloned()),
-                _ => Err(mover::Fault::Unreachable),
+                Outcome::Barrier(None) => Err(mover::Fault::Unreachable),
+                outcome => mismatch(op, &outcome),
             }),
             Awaited::Leader => mover::Outcome::ReachLeader(match outcome {
                 Outcome::Barrier(Some(_)) => Ok(()),
-                _ => Err(mover::Fault::Unreachable),
+                Outcome::Barrier(None) => Err(mover::Fault::Unreachable),
+                outcome => mismatch(op, &outcome),
             }),
             Awaited::Listing => mover::Outcome::List(match called(outcome) {
                 Ok(Answer::Listing(listing)) => Ok(listing),
@@ -250,7 +275,7 @@ impl Node {
             Awaited::Release => mover::Outcome::Release(noted(outcome)),
             Awaited::Disk => match outcome {
                 Outcome::Stage(staged) => staging(staged),
-                _ => return,
+                outcome => mismatch(op, &outcome),
             },
         };
         self.tell_mover(partition, mover::Event::Done(op, outcome));
@@ -271,12 +296,17 @@ fn staging(outcome: StagingOutcome) -> mover::Outcome {
 }
 
 fn called(outcome: Outcome) -> Result<Answer, mover::Fault> {
-    match outcome {
-        Outcome::Call(Ok(answer)) => Ok(answer),
-        Outcome::Call(Err(super::CallFault::TimedOut)) => Err(mover::Fault::TimedOut),
-        Outcome::Call(Err(super::CallFault::Malformed)) => Err(mover::Fault::Malformed),
-        _ => Err(mover::Fault::Unreachable),
-    }
+    let Outcome::Call(answer) = outcome else { panic!("a question was answered by {outcome:?}") };
+    answer.map_err(|fault| match fault {
+        super::CallFault::Unreachable => mover::Fault::Unreachable,
+        super::CallFault::TimedOut => mover::Fault::TimedOut,
+        super::CallFault::Malformed => mover::Fault::Malformed,
+    })
+}
+
+/// A driver answers an operation by an outcome of its own kind (DESIGN 3, rule 4).
+pub(super) fn mismatch(op: OpId, outcome: &Outcome) -> ! {
+    panic!("{op:?} was answered by the outcome of another kind, {outcome:?}")
 }
 
 fn noted(outcome: Outcome) -> Result<(), mover::Fault> {

@@ -157,7 +157,9 @@ fn name_of(operation: &Operation) -> Option<&'static str> {
         | Operation::Configure(_)
         | Operation::Transfer { .. }
         | Operation::NextIncarnation
-        | Operation::Inspect(_) => None,
+        | Operation::Inspect(_)
+        | Operation::CloseAccept
+        | Operation::OpenAccept => None,
     }
 }
 
@@ -201,7 +203,9 @@ fn name_of_outcome(outcome: &Outcome) -> Option<&'static str> {
         | Outcome::Transfer
         | Outcome::Call(_)
         | Outcome::NextIncarnation(_)
-        | Outcome::Inspect(_) => None,
+        | Outcome::Inspect(_)
+        | Outcome::CloseAccept(_)
+        | Outcome::OpenAccept => None,
     }
 }
 

@@ -1,0 +1,10 @@
+//! Whole nodes in a small cluster: rebalance, decommission, deaths and returns.
+
+mod killing;
+mod leaving;
+mod log;
+mod moving;
+mod promoting;
+mod schedules;
+
+use super::world;
