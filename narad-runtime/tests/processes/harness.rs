@@ -355,7 +355,9 @@ impl Cluster {
         for node in self.nodes.values().filter(|node| node.runs()) {
             let path = format!("/v1/topics/{topic}");
             let Some(answer) = http::ask(node.http, "GET", &path, "").await else { continue };
-            let Ok(routes) = serde_json::from_value(answer.body["routes"].clone()) else { continue };
+            let Ok(routes) = serde_json::from_value(answer.body["routes"].clone()) else {
+                continue;
+            };
             views.insert(node.name.clone(), routes);
         }
         views

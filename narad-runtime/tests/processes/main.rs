@@ -4,7 +4,7 @@
 mod decommission;
 mod harness;
 mod http;
-mod ledger;
 mod large;
+mod ledger;
 mod matrix;
 mod resume;
