@@ -314,16 +314,15 @@ impl Node {
     /// Lets the machines tell one another until nobody has anything to say.
     fn settle(&mut self) {
         for _ in 0..Self::INTERNAL_MAX {
-            match self.inbox.pop_front() {
-                Some(internal) => self.pass_on(internal),
-                None => {
-                    self.leave();
-                    self.plan_reports();
-                    if self.inbox.is_empty() {
-                        self.publish_authority();
-                        return;
-                    }
-                }
+            if let Some(internal) = self.inbox.pop_front() {
+                self.pass_on(internal);
+                continue;
+            }
+            self.leave();
+            self.plan_reports();
+            if self.inbox.is_empty() {
+                self.publish_authority();
+                return;
             }
         }
         panic!("the machines of a node never fall silent: {:?}", self.inbox.front());

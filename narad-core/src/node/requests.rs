@@ -50,11 +50,13 @@ impl Node {
         }
     }
 
-    pub(super) fn join_is_decided(&mut self, id: RequestId, proposed: Proposed) {
+    pub(super) fn join_is_decided(&mut self, id: RequestId, proposed: &Proposed) {
         let answer = match proposed {
-            Proposed::Replied(Reply::Applied(Applied::Joined(node))) => Answer::Joined { node },
+            Proposed::Replied(Reply::Applied(Applied::Joined(node))) => {
+                Answer::Joined { node: *node }
+            }
             Proposed::Replied(Reply::Rejected(reason)) => {
-                Answer::Refused(Refusal::NotAdmitted(reason))
+                Answer::Refused(Refusal::NotAdmitted(*reason))
             }
             Proposed::Replied(Reply::Applied(_)) | Proposed::Unknown => {
                 Answer::Refused(Refusal::Unknown)
