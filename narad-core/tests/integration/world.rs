@@ -296,10 +296,10 @@ impl World {
         self.machines[&id].processes
     }
 
-    /// Cuts both directions between each of these and each of those.
-    pub(crate) fn separate(&mut self, these: &[u64], those: &[u64]) {
-        for one in these {
-            for other in those {
+    /// Cuts both directions between each on the left and each on the right.
+    pub(crate) fn separate(&mut self, left: &[u64], right: &[u64]) {
+        for one in left {
+            for other in right {
                 self.cut.insert((n(*one), n(*other)));
                 self.cut.insert((n(*other), n(*one)));
             }

@@ -219,8 +219,8 @@ fn a_node_that_finds_itself_dead_begins_another_life() {
     world.check_everything_is_visible();
 }
 
-/// Case 140, L1, S14: the two ends cannot reach one another while both reach the leader. The move
-/// gives its slot back.
+/// R60, R62, case 140, L1, S14: the two ends cannot reach one another while both reach the leader. The move
+/// gives its slot back, does not give up, and ends well once they can.
 #[test]
 fn a_move_whose_ends_cannot_meet_gives_its_slot_back() {
     let mut world = World::new(3, 38);
@@ -355,4 +355,26 @@ fn a_node_with_unsalvaged_records_does_not_leave() {
         !world.log.state.configuration().contains(n(1))
     });
     assert!(world.machines[&n(1)].disk.is_empty());
+}
+
+/// R63: an operator who lengthens the wait is heeded by a move that waits already.
+#[test]
+fn a_longer_wait_holds_for_the_dead_already() {
+    let (mut world, partition) = one_partition(3, 44);
+    world.work.every = ms(0);
+    world.run(ms(200));
+    move_to(&mut world, partition, 2);
+    world.until("a pass", World::SECOND * 5, |world| {
+        has_noted(world, 2, |note| matches!(note, Moves::PassEnded { .. }))
+    });
+    world.crash(n(1));
+    world.until("it is dead", World::SECOND * 8, |world| {
+        matches!(world.log.state.member(n(1)).unwrap().status, Status::Dead(_))
+    });
+    let force_promote_after = World::SECOND * 20;
+    let longer = narad_core::config::Policy { force_promote_after, ..super::world::policy() };
+    world.say(narad_core::metastore::Command::SetPolicy(longer));
+    world.run(World::SECOND * 18);
+    assert_eq!(owner(&world, partition), Some(n(1)));
+    world.until("the promotion", World::SECOND * 10, |world| is_at(world, partition, 2));
 }
