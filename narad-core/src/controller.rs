@@ -322,8 +322,8 @@ impl Controller {
         outcome: Outcome,
         out: &mut Effects<Effect>,
     ) {
-        let stage = mem::replace(&mut self.stage, Stage::Following);
-        self.stage = match (stage, outcome) {
+        let before = mem::replace(&mut self.stage, Stage::Following);
+        self.stage = match (before, outcome) {
             (Stage::Surveying { op: mine, again }, Outcome::Survey(survey)) if mine == op => {
                 match survey {
                     Some(survey) => self.pass(now, state, &survey, again, out),
@@ -342,12 +342,12 @@ impl Controller {
             }
             // An answer from before this node lost the lead, or of an earlier reign.
             (
-                stage @ (Stage::Following | Stage::Idle { .. } | Stage::Surveying { .. }),
+                unmoved @ (Stage::Following | Stage::Idle { .. } | Stage::Surveying { .. }),
                 Outcome::Survey(_)
                 | Outcome::Propose(_)
                 | Outcome::Configure(_)
                 | Outcome::Transfer,
-            ) => stage,
+            ) => unmoved,
         };
     }
 

@@ -232,10 +232,13 @@ impl Host {
                 state
             }
             Event::Wake => Self::rested(state, now),
-            Event::Poisoned => match state {
-                State::Open { want } => self.close(want, None, out),
-                state => state,
-            },
+            Event::Poisoned => {
+                if let State::Open { want } = state {
+                    self.close(want, None, out)
+                } else {
+                    state
+                }
+            }
             Event::Done(op, outcome) => self.done(now, state, op, outcome, out),
         };
         self.converge(out);
@@ -392,10 +395,8 @@ impl Host {
     }
 
     fn rested(state: State, now: Instant) -> State {
-        match state {
-            State::Resting { until, .. } if until <= now => State::Absent,
-            state => state,
-        }
+        let is_due = matches!(state, State::Resting { until, .. } if until <= now);
+        if is_due { State::Absent } else { state }
     }
 
     fn run(&mut self, out: &mut Effects<Effect>, operation: Operation) -> OpId {

@@ -101,10 +101,10 @@ impl Node {
     }
 
     /// Passes on what became of a proposed wish.
-    pub(super) fn ask_is_decided(&mut self, id: AskId, proposed: Proposed) {
+    pub(super) fn ask_is_decided(&mut self, id: AskId, proposed: &Proposed) {
         let answer = match proposed {
-            Proposed::Replied(Reply::Applied(applied)) => Ok(Said::Done(applied)),
-            Proposed::Replied(Reply::Rejected(reason)) => Err(AskError::Rejected(reason)),
+            Proposed::Replied(Reply::Applied(applied)) => Ok(Said::Done(*applied)),
+            Proposed::Replied(Reply::Rejected(reason)) => Err(AskError::Rejected(*reason)),
             Proposed::Unknown => Err(AskError::Unknown),
         };
         self.reply(id, answer);
@@ -116,23 +116,23 @@ impl Node {
         &mut self,
         id: AskId,
         partition: PartitionId,
-        proposed: Proposed,
+        proposed: &Proposed,
     ) {
         if let Proposed::Replied(Reply::Applied(planned)) = proposed {
             let pin = Command::SetPin { partition, on: true };
-            self.propose(pin, Ticket::Pin(id, planned));
+            self.propose(pin, Ticket::Pin(id, *planned));
         } else {
             self.ask_is_decided(id, proposed);
         }
     }
 
     /// Answers an operator's move with the plan, once its pin is decided.
-    pub(super) fn pin_is_decided(&mut self, id: AskId, planned: Applied, proposed: Proposed) {
-        let proposed = match proposed {
-            Proposed::Replied(Reply::Applied(_)) => Proposed::Replied(Reply::Applied(planned)),
-            Proposed::Replied(Reply::Rejected(_)) | Proposed::Unknown => proposed,
-        };
-        self.ask_is_decided(id, proposed);
+    pub(super) fn pin_is_decided(&mut self, id: AskId, planned: Applied, proposed: &Proposed) {
+        if let Proposed::Replied(Reply::Applied(_)) = proposed {
+            self.reply(id, Ok(Said::Done(planned)));
+        } else {
+            self.ask_is_decided(id, proposed);
+        }
     }
 
     /// Returns the guarded command that a wish comes to; none if freshness was all.

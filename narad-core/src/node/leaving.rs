@@ -37,7 +37,7 @@ impl Node {
             }
             Leaving::Closed { .. } if !draining => {
                 self.leaving = Leaving::Opening;
-                self.run(Operation::OpenAccept, Route::Leaving);
+                self.run(Operation::OpenAccept, Route::OpenAccept);
             }
             Leaving::Not
             | Leaving::Closing
@@ -80,7 +80,7 @@ impl Node {
 
     fn close_accept(&mut self) {
         self.leaving = Leaving::Closing;
-        self.run(Operation::CloseAccept, Route::Leaving);
+        self.run(Operation::CloseAccept, Route::CloseAccept);
     }
 
     fn look_later(&mut self) {

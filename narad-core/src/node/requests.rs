@@ -50,15 +50,15 @@ impl Node {
         }
     }
 
-    pub(super) fn join_is_decided(&mut self, id: RequestId, proposed: Proposed) {
+    pub(super) fn join_is_decided(&mut self, id: RequestId, proposed: &Proposed) {
         let answer = match proposed {
             Proposed::Replied(Reply::Applied(Applied::Joined(node))) => {
                 let members = self.state.members();
                 let peers = members.map(|member| (member.id, member.addrs.clone())).collect();
-                Answer::Joined { node, peers }
+                Answer::Joined { node: *node, peers }
             }
             Proposed::Replied(Reply::Rejected(reason)) => {
-                Answer::Refused(Refusal::NotAdmitted(reason))
+                Answer::Refused(Refusal::NotAdmitted(*reason))
             }
             Proposed::Replied(Reply::Applied(_)) | Proposed::Unknown => {
                 Answer::Refused(Refusal::Unknown)

@@ -3,7 +3,7 @@
 use super::{Ask, AskId, Node, Operation, Outcome, StagingOutcome};
 use crate::effects::{Effects, OpId};
 use crate::freeze::handoff;
-use crate::ids::{Incarnation, NodeId, PartitionId, ProposalId};
+use crate::ids::{Incarnation, LogIndex, NodeId, PartitionId, ProposalId};
 use crate::metastore::{Applied, Command};
 use crate::peer::{Answer, RequestId};
 use crate::proposals::Proposed;
@@ -32,8 +32,9 @@ pub(super) enum Route {
     Sweep(PartitionId),
     /// The watermarks of what moves away.
     Report,
-    /// Closing or opening accept.
-    Leaving,
+    /// Closing accept, or opening it again.
+    CloseAccept,
+    OpenAccept,
 }
 
 /// What a mover waits for.
@@ -122,22 +123,21 @@ impl Node {
             Route::Heartbeat(request, from, life) => {
                 self.heartbeat_is_confirmed(request, from, life, &outcome);
             }
-            Route::Ask(id, ask) => match outcome {
-                Outcome::Barrier(Some(_)) => self.ask_is_fresh(id, ask),
-                Outcome::Barrier(None) => self.reply(id, Err(super::AskError::NoLeader)),
-                outcome => mismatch(op, &outcome),
+            Route::Ask(id, ask) => match barrier(op, &outcome) {
+                Some(_) => self.ask_is_fresh(id, ask),
+                None => self.reply(id, Err(super::AskError::NoLeader)),
             },
             Route::Inspect(partition) => self.inspected(partition, outcome),
-            Route::Sweep(partition) => self.sweep_goes_on(partition, outcome),
-            Route::Report => match outcome {
-                Outcome::Watermarks(found) => self.watermarks_are_known(found),
-                outcome => mismatch(op, &outcome),
-            },
-            Route::Leaving => match outcome {
-                Outcome::CloseAccept(empty) => self.accept_is_closed(empty),
-                Outcome::OpenAccept => self.accept_is_open(),
-                outcome => mismatch(op, &outcome),
-            },
+            Route::Sweep(partition) => self.sweep_goes_on(partition, &outcome),
+            Route::Report => {
+                let Outcome::Watermarks(found) = outcome else { mismatch(op, &outcome) };
+                self.watermarks_are_known(found);
+            }
+            Route::CloseAccept => {
+                let Outcome::CloseAccept(empty) = outcome else { mismatch(op, &outcome) };
+                self.accept_is_closed(empty);
+            }
+            Route::OpenAccept => self.accept_is_open(),
         }
     }
 
@@ -149,38 +149,41 @@ impl Node {
             Internal::Mover(partition, event) => self.drive_mover(partition, event),
             Internal::Lease(event) => self.drive_lease(event),
             Internal::Controller(event) => self.drive_controller(event),
-            Internal::Proposed(ticket, proposed) => self.proposed(ticket, proposed),
+            Internal::Proposed(ticket, proposed) => self.proposed(&ticket, &proposed),
             Internal::Reconcile(partition) => self.reconcile(partition),
         }
     }
 
     fn controller_done(&mut self, op: OpId, outcome: Outcome) {
-        let outcome = match outcome {
-            Outcome::Survey(found) => controller::Outcome::Survey(
+        let outcome = if let Outcome::Survey(found) = outcome {
+            controller::Outcome::Survey(
                 found
                     .map(|(barrier, matched)| controller::Survey::behind_barrier(barrier, matched)),
-            ),
-            Outcome::Configure(handed) => controller::Outcome::Configure(handed),
-            Outcome::Transfer => controller::Outcome::Transfer,
-            outcome => mismatch(op, &outcome),
+            )
+        } else if let Outcome::Configure(handed) = outcome {
+            controller::Outcome::Configure(handed)
+        } else if outcome == Outcome::Transfer {
+            controller::Outcome::Transfer
+        } else {
+            mismatch(op, &outcome)
         };
         self.inbox.push_back(Internal::Controller(controller::Event::Done(op, outcome)));
     }
 
     fn lease_done(&mut self, op: OpId, outcome: Outcome) {
-        let outcome = match outcome {
-            Outcome::NextIncarnation(next) => {
-                lease::Outcome::NextIncarnation(next.ok_or(lease::DiskFault))
-            }
-            Outcome::Barrier(confirmed) => {
-                lease::Outcome::Heartbeat(confirmed.ok_or(lease::HeartbeatFault::Unreachable))
-            }
-            Outcome::Call(Ok(Answer::Heartbeat { index })) => lease::Outcome::Heartbeat(Ok(index)),
-            Outcome::Call(Ok(Answer::Refused(refusal))) => {
-                lease::Outcome::Heartbeat(Err(lease::HeartbeatFault::Refused(refusal)))
-            }
-            Outcome::Call(_) => lease::Outcome::Heartbeat(Err(lease::HeartbeatFault::Unreachable)),
-            outcome => mismatch(op, &outcome),
+        let unreachable = lease::HeartbeatFault::Unreachable;
+        let outcome = if let Outcome::NextIncarnation(next) = outcome {
+            lease::Outcome::NextIncarnation(next.ok_or(lease::DiskFault))
+        } else if let Outcome::Barrier(confirmed) = outcome {
+            lease::Outcome::Heartbeat(confirmed.ok_or(unreachable))
+        } else if let Outcome::Call(answer) = outcome {
+            lease::Outcome::Heartbeat(match answer {
+                Ok(Answer::Heartbeat { index }) => Ok(index),
+                Ok(Answer::Refused(refusal)) => Err(lease::HeartbeatFault::Refused(refusal)),
+                Ok(_) | Err(_) => Err(unreachable),
+            })
+        } else {
+            mismatch(op, &outcome)
         };
         self.inbox.push_back(Internal::Lease(lease::Event::Done(op, outcome)));
     }
@@ -253,37 +256,35 @@ impl Node {
 
     fn mover_done(&mut self, partition: PartitionId, op: OpId, awaited: Awaited, outcome: Outcome) {
         let outcome = match awaited {
-            Awaited::Row => mover::Outcome::ReadRow(match outcome {
-                Outcome::Barrier(Some(_)) => Ok(self.state.assignment(partition).cloned()),
-                Outcome::Barrier(None) => Err(mover::Fault::Unreachable),
-                outcome => mismatch(op, &outcome),
+            Awaited::Row => mover::Outcome::ReadRow(match barrier(op, &outcome) {
+                Some(_) => Ok(self.state.assignment(partition).cloned()),
+                None => Err(mover::Fault::Unreachable),
             }),
-            Awaited::Leader => mover::Outcome::ReachLeader(match outcome {
-                Outcome::Barrier(Some(_)) => Ok(()),
-                Outcome::Barrier(None) => Err(mover::Fault::Unreachable),
-                outcome => mismatch(op, &outcome),
+            Awaited::Leader => mover::Outcome::ReachLeader(match barrier(op, &outcome) {
+                Some(_) => Ok(()),
+                None => Err(mover::Fault::Unreachable),
             }),
             Awaited::Listing => mover::Outcome::List(match called(outcome) {
                 Ok(Answer::Listing(listing)) => Ok(listing),
-                other => Err(fault_of(other)),
+                other => Err(fault_of(&other)),
             }),
             Awaited::Capture => mover::Outcome::Prepare(match called(outcome) {
                 Ok(Answer::Capture(capture)) => Ok(capture),
-                other => Err(fault_of(other)),
+                other => Err(fault_of(&other)),
             }),
             Awaited::Renewal => mover::Outcome::Renew(noted(outcome)),
             Awaited::Release => mover::Outcome::Release(noted(outcome)),
-            Awaited::Disk => match outcome {
-                Outcome::Stage(staged) => staging(staged),
-                outcome => mismatch(op, &outcome),
-            },
+            Awaited::Disk => {
+                let Outcome::Stage(staged) = outcome else { mismatch(op, &outcome) };
+                staging(&staged)
+            }
         };
         self.tell_mover(partition, mover::Event::Done(op, outcome));
     }
 }
 
-fn staging(outcome: StagingOutcome) -> mover::Outcome {
-    match outcome {
+const fn staging(outcome: &StagingOutcome) -> mover::Outcome {
+    match *outcome {
         StagingOutcome::Copy(result) => mover::Outcome::Copy(result),
         StagingOutcome::Checkpoint(result) => mover::Outcome::Checkpoint(result),
         StagingOutcome::Trim(result) => mover::Outcome::Trim(result),
@@ -304,6 +305,11 @@ fn called(outcome: Outcome) -> Result<Answer, mover::Fault> {
     })
 }
 
+fn barrier(op: OpId, outcome: &Outcome) -> Option<LogIndex> {
+    let Outcome::Barrier(index) = outcome else { mismatch(op, outcome) };
+    *index
+}
+
 /// A driver answers an operation by an outcome of its own kind (DESIGN 3, rule 4).
 pub(super) fn mismatch(op: OpId, outcome: &Outcome) -> ! {
     panic!("{op:?} was answered by the outcome of another kind, {outcome:?}")
@@ -312,15 +318,15 @@ pub(super) fn mismatch(op: OpId, outcome: &Outcome) -> ! {
 fn noted(outcome: Outcome) -> Result<(), mover::Fault> {
     match called(outcome) {
         Ok(Answer::Noted) => Ok(()),
-        other => Err(fault_of(other)),
+        other => Err(fault_of(&other)),
     }
 }
 
 /// Returns what an answer of another kind than the expected one means.
-fn fault_of(answer: Result<Answer, mover::Fault>) -> mover::Fault {
+fn fault_of(answer: &Result<Answer, mover::Fault>) -> mover::Fault {
     match answer {
-        Ok(Answer::Refused(refusal)) => mover::Fault::Refused(refusal),
+        Ok(Answer::Refused(refusal)) => mover::Fault::Refused(*refusal),
         Ok(_) => mover::Fault::Malformed,
-        Err(fault) => fault,
+        Err(fault) => *fault,
     }
 }

@@ -96,23 +96,20 @@ impl Node {
         self.run(Operation::Barrier, Route::Sweep(partition));
     }
 
-    pub(super) fn sweep_goes_on(&mut self, partition: PartitionId, outcome: Outcome) {
-        match outcome {
-            Outcome::Barrier(Some(_)) => {
-                self.run(Operation::Inspect(partition), Route::Sweep(partition));
-            }
-            Outcome::Inspect(Some(found)) => {
-                let found = self.judge(partition, &found);
-                self.sweeps.found.insert(partition, found);
-                self.set_next_aside(partition);
-            }
-            Outcome::Stage(StagingOutcome::SetAside(Ok(()))) => self.set_next_aside(partition),
-            _ => {
-                self.sweeps.found.remove(&partition);
-                self.sweeps.end(partition);
-                self.sweeps.touch(partition);
-                self.sweeps.retry_at(partition, self.now.after(self.config.retry_max));
-            }
+    pub(super) fn sweep_goes_on(&mut self, partition: PartitionId, outcome: &Outcome) {
+        if let Outcome::Barrier(Some(_)) = outcome {
+            self.run(Operation::Inspect(partition), Route::Sweep(partition));
+        } else if let Outcome::Inspect(Some(found)) = outcome {
+            let found = self.judge(partition, found);
+            self.sweeps.found.insert(partition, found);
+            self.set_next_aside(partition);
+        } else if let Outcome::Stage(StagingOutcome::SetAside(Ok(()))) = outcome {
+            self.set_next_aside(partition);
+        } else {
+            self.sweeps.found.remove(&partition);
+            self.sweeps.end(partition);
+            self.sweeps.touch(partition);
+            self.sweeps.retry_at(partition, self.now.after(self.config.retry_max));
         }
     }
 

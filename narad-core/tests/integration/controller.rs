@@ -66,8 +66,8 @@ impl Bench {
     }
 
     pub(crate) fn done(&mut self, by: u64, command: Command) {
-        let reply = self.apply(by, command.clone());
-        assert!(matches!(reply, Reply::Applied(_)), "{command:?}: {reply:?}");
+        let reply = self.apply(by, command);
+        assert!(matches!(reply, Reply::Applied(_)), "{reply:?}");
     }
 
     pub(crate) fn join(&mut self, id: u64) {

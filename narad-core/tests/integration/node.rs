@@ -1,5 +1,6 @@
 //! Whole nodes in a small cluster: rebalance, decommission, deaths and returns.
 
+mod facade;
 mod killing;
 mod leaving;
 mod log;

@@ -296,11 +296,13 @@ impl World {
         self.machines[&id].processes
     }
 
-    /// Cuts both directions between each of these and each of those.
-    pub(crate) fn separate(&mut self, these: &[u64], those: &[u64]) {
-        for (a, b) in these.iter().flat_map(|a| those.iter().map(move |b| (n(*a), n(*b)))) {
-            self.cut.insert((a, b));
-            self.cut.insert((b, a));
+    /// Cuts both directions between each on the left and each on the right.
+    pub(crate) fn separate(&mut self, left: &[u64], right: &[u64]) {
+        for one in left {
+            for other in right {
+                self.cut.insert((n(*one), n(*other)));
+                self.cut.insert((n(*other), n(*one)));
+            }
         }
     }
 
@@ -469,8 +471,8 @@ impl World {
                     self.sequence += 1;
                     let id = RequestId(self.sequence);
                     let there = self.life(to);
-                    let asked = Asked { from, life, op, to, there, at: self.now };
-                    self.requests.insert(id, asked);
+                    let question = Asked { from, life, op, to, there, at: self.now };
+                    self.requests.insert(id, question);
                     let asker = Some(from);
                     self.tell(to, there, Event::Request { id, from: asker, request });
                 }
@@ -541,9 +543,9 @@ impl World {
                 }
                 Effect::Cancel(op) => self.cancel(id, life, op),
                 Effect::Answer(request, answer) => {
-                    let asked = self.requests.remove(&request);
-                    let asked = asked.expect("a question is answered once");
-                    let Asked { from: to, life, op, to: from, .. } = asked;
+                    let question = self.requests.remove(&request);
+                    let question = question.expect("a question is answered once");
+                    let Asked { from: to, life, op, to: from, .. } = question;
                     assert_eq!(from, id);
                     self.send(from, to, Due::Answer { to, life, op, from, answer });
                 }

@@ -12,12 +12,12 @@ use super::{Bench, SECOND, commands};
 /// has thought about that.
 fn speaks_to_the_log_only(operation: &Operation) -> bool {
     match operation {
-        // Reads the log.
-        Operation::Survey => true,
-        // Appends a guarded command to it.
-        Operation::Propose(_) => true,
-        // Changes who takes part in it, and who leads it.
-        Operation::Configure(_) | Operation::Transfer { to: _ } => true,
+        // Reads the log; appends a guarded command to it; changes who takes part in it, and who
+        // leads it.
+        Operation::Survey
+        | Operation::Propose(_)
+        | Operation::Configure(_)
+        | Operation::Transfer { to: _ } => true,
     }
 }
 

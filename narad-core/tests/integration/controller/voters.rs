@@ -155,7 +155,7 @@ fn a_refused_retirement_waits_for_a_change() {
     let mut bench = Bench::new(3);
     bench.drain_out(3);
     let retire = Command::Retire { node: NodeId(3), receipt: None };
-    assert_eq!(commands(&bench.work()), [retire.clone()]);
+    assert!(commands(&bench.work()).contains(&retire));
     bench.work();
     let blocked = Note::RetireBlocked { node: NodeId(3), reason: Reason::BelowMinVoters };
     assert!(bench.notes.contains(&blocked));

@@ -23,11 +23,16 @@ fn cluster(nodes: u64, seed: u64) -> World {
     world
 }
 
-/// R82, R84, R86, R93, L3: a follower is drained, retired and taken out of the voters.
+/// R82 to R84, R86, R93, L3: a follower is drained, serving to the last, then retired and taken out
+/// of the voters.
 #[test]
 fn a_follower_is_decommissioned() {
     let mut world = cluster(4, 2);
     let ask = world.ask(n(2), Ask::Decommission(n(3)));
+    world.until("it drains", World::SECOND, |world| world.log.state.member(n(3)).unwrap().draining);
+    let owned: Vec<PartitionId> = world.log.state.owned_by(n(3)).collect();
+    let taken = owned.iter().filter(|partition| world.begin_append(n(3), **partition)).count();
+    assert!(taken > 0, "R83: a draining owner serves");
     world.until("it is out", World::SECOND * 60, |world| is_out(world, 3));
     assert_eq!(world.replies[&ask], Ok(Said::Done(Applied::Done)));
     assert!(world.notes.contains(&(n(3), Note::Retired)));

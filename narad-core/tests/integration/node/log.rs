@@ -164,3 +164,19 @@ fn reports_are_prompt_few_and_news() {
     world.run(World::SECOND * 4);
     assert_eq!(reports(&world), quiet, "nothing new, nothing said");
 }
+
+/// H27: a snapshot jumps over the plan, and over the birth of a partition: nobody saw the entry,
+/// and both are acted upon all the same.
+#[test]
+fn a_plan_inside_a_snapshot_is_acted_upon() {
+    let (mut world, partition) = one_partition(3, 55);
+    world.machines.get_mut(&n(2)).unwrap().lag = World::SECOND * 60;
+    move_to(&mut world, partition, 2);
+    topic(&mut world, "audit", 3);
+    world.run(World::SECOND);
+    assert_eq!(world.node(n(2)).moves().count(), 0);
+    world.jump(n(2));
+    world.machines.get_mut(&n(2)).unwrap().lag = ms(0);
+    world.until("the move", World::SECOND * 10, |world| is_at(world, partition, 2));
+    settle(&mut world);
+}

@@ -145,9 +145,9 @@ fn a_source_may_return_at_every_step_of_a_promotion() {
         world.start(n(1));
         world.run(World::SECOND * 3);
         if has_noted(&world, 2, forced) {
-            promoted += 1
+            promoted += 1;
         } else {
-            kept += 1
+            kept += 1;
         }
         world.until("the move", World::SECOND * 20, |world| is_at(world, partition, 2));
         world.run(World::SECOND);
@@ -219,8 +219,8 @@ fn a_node_that_finds_itself_dead_begins_another_life() {
     world.check_everything_is_visible();
 }
 
-/// Case 140, L1, S14: the two ends cannot reach one another while both reach the leader. The move
-/// gives its slot back.
+/// R60, R62, case 140, L1, S14: the two ends cannot reach one another while both reach the leader. The move
+/// gives its slot back, does not give up, and ends well once they can.
 #[test]
 fn a_move_whose_ends_cannot_meet_gives_its_slot_back() {
     let mut world = World::new(3, 38);
@@ -278,4 +278,103 @@ fn a_dead_owners_target_is_not_given_up() {
     world.heal();
     world.until("the move", World::SECOND * 30, |world| is_at(world, partition, 2));
     world.check_nothing_is_lost();
+}
+
+/// R63: the row has another owner by the time that its mover may go on; the mover hears of that
+/// one's death, too, and promotes.
+#[test]
+fn a_mover_hears_of_its_new_source() {
+    let (mut world, partition) = one_partition(4, 41);
+    world.work.every = ms(0);
+    world.run(ms(200));
+    world.separate(&[1], &[2]);
+    move_to(&mut world, partition, 2);
+    world.run(ms(100));
+    assert_eq!(world.node(n(2)).moves().count(), 1);
+    // Node 2 learns late, and at once, that node 4 has got the partition, and that it comes next.
+    world.machines.get_mut(&n(2)).unwrap().lag = World::SECOND * 3;
+    move_to(&mut world, partition, 4);
+    world.until("the detour", World::SECOND * 2, |world| is_at(world, partition, 4));
+    move_to(&mut world, partition, 2);
+    world.until("a pass", World::SECOND * 20, |world| {
+        has_noted(world, 2, |note| matches!(note, Moves::PassEnded { .. }))
+    });
+    world.crash(n(4));
+    world.until("the promotion", World::SECOND * 20, |world| is_at(world, partition, 2));
+    world.check_nothing_is_lost();
+}
+
+/// Case C54: an operator gives up a move whose source is dead; what is staged may be the last copy
+/// and stays until the source is back.
+#[test]
+fn what_is_staged_from_a_dead_source_stays() {
+    let (mut world, partition) = staged(3, 42);
+    world.crash(n(1));
+    world.until("it is dead", World::SECOND * 8, |world| {
+        matches!(world.log.state.member(n(1)).unwrap().status, Status::Dead(_))
+    });
+    world.ask(n(3), narad_core::node::Ask::Abort(partition));
+    world.run(World::SECOND * 5);
+    assert_eq!(world.log.state.assignment(partition).unwrap().target, None);
+    assert_eq!(world.node(n(2)).moves().count(), 0);
+    assert!(world.machines[&n(2)].disk[&partition].staging.is_some());
+    // Nor after a restart of the one that holds it.
+    world.crash(n(2));
+    world.start(n(2));
+    world.run(World::SECOND * 3);
+    assert!(world.machines[&n(2)].disk[&partition].staging.is_some());
+    world.heal();
+    world.run(World::SECOND * 5);
+    assert!(world.machines[&n(2)].disk.is_empty(), "the source has everything");
+}
+
+/// H14, H37, R86: a node with records that nobody else is known to have does not leave; once they
+/// have been produced again it does.
+#[test]
+fn a_node_with_unsalvaged_records_does_not_leave() {
+    let (mut world, partition) = one_partition(4, 43);
+    world.work.every = ms(0);
+    world.run(ms(200));
+    move_to(&mut world, partition, 2);
+    world.until("a pass", World::SECOND * 5, |world| {
+        has_noted(world, 2, |note| matches!(note, Moves::PassEnded { .. }))
+    });
+    world.crash(n(1));
+    world.until("the promotion", World::SECOND * 15, |world| is_at(world, partition, 2));
+    world.start(n(1));
+    world.run(World::SECOND * 2);
+    world.ask(n(3), narad_core::node::Ask::Decommission(n(1)));
+    world.run(World::SECOND * 10);
+    let member = world.log.state.member(n(1)).unwrap();
+    assert!(member.draining && !member.drained_out);
+    assert!(world.node(n(1)).left_behind().eq([partition]));
+    let epoch = world.log.state.assignment(partition).unwrap().epoch;
+    let ready = narad_core::metastore::Command::ReclaimReady { partition, node: n(1), epoch };
+    world.say_as(n(1), ready);
+    world.until("it is out", World::SECOND * 20, |world| {
+        !world.log.state.configuration().contains(n(1))
+    });
+    assert!(world.machines[&n(1)].disk.is_empty());
+}
+
+/// R63: an operator who lengthens the wait is heeded by a move that waits already.
+#[test]
+fn a_longer_wait_holds_for_the_dead_already() {
+    let (mut world, partition) = one_partition(3, 44);
+    world.work.every = ms(0);
+    world.run(ms(200));
+    move_to(&mut world, partition, 2);
+    world.until("a pass", World::SECOND * 5, |world| {
+        has_noted(world, 2, |note| matches!(note, Moves::PassEnded { .. }))
+    });
+    world.crash(n(1));
+    world.until("it is dead", World::SECOND * 8, |world| {
+        matches!(world.log.state.member(n(1)).unwrap().status, Status::Dead(_))
+    });
+    let force_promote_after = World::SECOND * 20;
+    let longer = narad_core::config::Policy { force_promote_after, ..super::world::policy() };
+    world.say(narad_core::metastore::Command::SetPolicy(longer));
+    world.run(World::SECOND * 18);
+    assert_eq!(owner(&world, partition), Some(n(1)));
+    world.until("the promotion", World::SECOND * 10, |world| is_at(world, partition, 2));
 }

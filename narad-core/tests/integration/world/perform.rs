@@ -159,6 +159,10 @@ impl World {
                 host::Outcome::Open(Ok(opened))
             }
             host::Operation::Expose { epoch } => {
+                // A control frame is an append: S9.
+                let process = self.process(id, life).expect("it runs");
+                let frozen = process.gates.get(&partition).is_some_and(Gate::is_frozen);
+                assert!(!frozen, "S9: {id:?} {partition:?} is frozen");
                 self.live_mut(id, partition).expect("it is open").expose(epoch);
                 host::Outcome::Expose(Ok(()))
             }
@@ -259,7 +263,7 @@ impl World {
                 StagingOutcome::Trim(Ok(()))
             }
             Staging::Probe { .. } => StagingOutcome::Probe(Ok(())),
-            Staging::Verify(boundary) => StagingOutcome::Verify(area.verify(&boundary)),
+            Staging::Verify(boundary) => StagingOutcome::Verify(Ok(area.verify(&boundary))),
             Staging::Install { attempt, sidecar, manifest } => {
                 area.install(attempt, sidecar, manifest);
                 StagingOutcome::Install(Ok(()))
