@@ -35,10 +35,7 @@ fn frames() -> Vec<Seed> {
     let frame = |kind, payload: &[u8]| frame::encode(1, kind, payload).expect("short").to_vec();
     // The first byte is the size of the pieces.
     let sent = |piece: u8, frames: &[Vec<u8>]| [vec![piece], frames.concat()].concat();
-    let request = frame(
-        Kind::Request,
-        &Request::Heartbeat { incarnation: LIFE, stuck: Vec::new() }.to_bytes(),
-    );
+    let request = frame(Kind::Request, &Request::Heartbeat { incarnation: LIFE }.to_bytes());
     let mut damaged = request.clone();
     *damaged.last_mut().expect("it has a checksum") ^= 1;
     let all: Vec<_> = Kind::ALL.into_iter().map(|kind| frame(kind, b"payload")).collect();

@@ -1,7 +1,7 @@
 //! Nodes on loopback with short times.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -48,6 +48,11 @@ impl Cluster {
             self.founder = server.peer_addr().to_string();
         }
         self.servers.insert(name.to_owned(), server);
+    }
+
+    /// Returns where a node keeps its data.
+    pub(crate) fn data_dir(&self, name: &str) -> PathBuf {
+        self.root.path().join(name)
     }
 
     pub(crate) async fn create_topic(&self, name: &str, partitions: u32) {
