@@ -220,7 +220,6 @@ impl Armed {
 fn name_of(operation: &Operation) -> Option<&'static str> {
     match operation {
         // The replica keeps these to itself; it tells of them by a [`Step`].
-        Operation::Append(_) => None,
         Operation::Call { request, .. } => match request {
             Request::Propose(entry) => name_of_command(&entry.command),
             Request::List { .. } => Some("list"),
@@ -252,7 +251,8 @@ fn name_of(operation: &Operation) -> Option<&'static str> {
         }),
         Operation::Watermarks(_) => Some("watermarks"),
         Operation::Inspect(_) => Some("inspect"),
-        Operation::Barrier
+        Operation::Append(_)
+        | Operation::Barrier
         | Operation::Survey
         | Operation::Configure(_)
         | Operation::Transfer { .. }
