@@ -402,9 +402,20 @@ impl World {
     /// Lets things happen for so long.
     pub(crate) fn run(&mut self, time: Duration) {
         let end = self.now.after(time);
-        while self.now < end {
+        while self.next_due() <= end {
             self.step();
         }
+        self.now = self.now.max(end);
+    }
+
+    /// Returns when the next thing happens.
+    fn next_due(&self) -> Instant {
+        let queued = self.queue.first_key_value().map(|((at, _), _)| *at);
+        let deadlines = self
+            .machines
+            .values()
+            .filter_map(|machine| Some(machine.process.as_ref()?.node.deadline()?.at));
+        deadlines.chain(queued).min().expect("an election is always due")
     }
 
     /// Lets things happen until something is so.
