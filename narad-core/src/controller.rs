@@ -32,12 +32,12 @@
 //! Nothing is remembered: a new leader starts to listen anew and judges later.
 
 mod deaths;
+mod decisions;
 mod membership;
 mod moves;
 pub mod preflight;
 
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::vec::Vec;
 use core::mem;
 
 use crate::config::Config;
@@ -48,6 +48,7 @@ use crate::proposals::Proposed;
 use crate::time::Instant;
 
 use deaths::Hearing;
+use decisions::Decisions;
 pub use membership::Change;
 use membership::Retirement;
 pub use moves::placement;
@@ -420,31 +421,5 @@ impl Controller {
             return self.rest(now, again);
         }
         Stage::Proposing { pending, again }
-    }
-}
-
-/// What one pass wants.
-#[derive(Debug, Default)]
-struct Decisions {
-    commands: Vec<Command>,
-    operations: Vec<Operation>,
-    notes: Vec<Note>,
-    /// Partitions that a command of this pass is about already.
-    busy: BTreeSet<PartitionId>,
-}
-
-impl Decisions {
-    /// Returns how many more commands the pass may have.
-    fn room(&self) -> usize {
-        Controller::PASS_COMMANDS_MAX - self.commands.len()
-    }
-
-    /// Adds a command, unless the pass has as many as it may.
-    fn propose(&mut self, command: Command) -> bool {
-        let fits = self.room() > 0;
-        if fits {
-            self.commands.push(command);
-        }
-        fits
     }
 }
