@@ -63,18 +63,9 @@ const CASES: &[Case] = &[
     case(Other, &[Killed(Destination, "before-open")]),
     case(Other, &[Killed(Destination, "after-open")]),
     // The destination, again while it finds out what became of its earlier life.
-    case(
-        Other,
-        &[Killed(Destination, "after-install"), Killed(Destination, "before-resolve")],
-    ),
-    case(
-        Destination,
-        &[Killed(Destination, "before-flip"), Killed(Destination, "after-resolve")],
-    ),
-    case(
-        Other,
-        &[Killed(Destination, "after-install"), Killed(Destination, "after-restage")],
-    ),
+    case(Other, &[Killed(Destination, "after-install"), Killed(Destination, "before-resolve")]),
+    case(Destination, &[Killed(Destination, "before-flip"), Killed(Destination, "after-resolve")]),
+    case(Other, &[Killed(Destination, "after-install"), Killed(Destination, "after-restage")]),
     // The source.
     case(Other, &[Killed(Source, "before-listing")]),
     case(Destination, &[Killed(Source, "after-listing")]),
@@ -105,10 +96,7 @@ const CASES: &[Case] = &[
     case(Source, &[Buried(Destination, "after-copy@3")]),
     case(Other, &[Buried(Destination, "after-install")]),
     // Two of them, one after the other.
-    case(
-        Other,
-        &[Killed(Source, "after-freeze"), Killed(Destination, "before-prepare")],
-    ),
+    case(Other, &[Killed(Source, "after-freeze"), Killed(Destination, "before-prepare")]),
     case(Other, &[Killed(Destination, "after-install"), Killed(Other, "before-resolve")]),
 ];
 
