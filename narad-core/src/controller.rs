@@ -119,10 +119,11 @@ impl Survey {
         Self { barrier, matched }
     }
 
-    /// Whether a replica has all but the last few entries.
+    /// Whether a replica has all but the last few entries. One that has never answered has none,
+    /// however short the log is: given a vote, it would be missed from the first day on.
     fn is_caught_up(&self, node: NodeId) -> bool {
         let matched = self.matched.get(&node).copied().unwrap_or_default();
-        matched.0 + Controller::CAUGHT_UP_ENTRIES >= self.barrier.0
+        matched.0 > 0 && matched.0 + Controller::CAUGHT_UP_ENTRIES >= self.barrier.0
     }
 }
 
@@ -421,5 +422,22 @@ impl Controller {
             return self.rest(now, again);
         }
         Stage::Proposing { pending, again }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A node that joins a young cluster and is never heard of again gets no vote.
+    #[test]
+    fn a_replica_that_never_answered_is_not_caught_up() {
+        let survey = |matched| Survey {
+            barrier: LogIndex(11),
+            matched: [(NodeId(2), LogIndex(matched))].into(),
+        };
+        assert!(!survey(0).is_caught_up(NodeId(2)));
+        assert!(!survey(5).is_caught_up(NodeId(3)));
+        assert!(survey(1).is_caught_up(NodeId(2)));
     }
 }

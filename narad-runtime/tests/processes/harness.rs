@@ -23,6 +23,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 /// Between two looks at something that is waited for.
 const LOOK: Duration = Duration::from_millis(20);
 
+/// Takes space on a small disk.
+const BALLAST: &str = "ballast";
+
 /// Short times that a configuration is valid with. `force_promote_after` is longer than any test
 /// lets a source be away: nothing here may rest on a promotion unless it says so.
 const TIMES: &str = r#"
@@ -85,9 +88,15 @@ impl Node {
         fs::create_dir_all(&dir).unwrap();
         let (peer, http) = (free_port(), free_port());
         let data = dir.join("data");
+        // A key may stand in a file once.
+        let usual = |line: &&str| {
+            let key = line.split(" = ").next().unwrap_or_default();
+            key.is_empty() || !more.lines().any(|own| own.starts_with(&format!("{key} = ")))
+        };
+        let times: String = TIMES.lines().filter(usual).flat_map(|line| [line, "\n"]).collect();
         let config = format!(
             "name = \"{name}\"\ndata_dir = {data:?}\n[listen]\npeer = \"127.0.0.1:{peer}\"\n\
-             http = \"127.0.0.1:{http}\"\n{TIMES}{more}"
+             http = \"127.0.0.1:{http}\"\n{times}{more}"
         );
         fs::write(dir.join("narad.toml"), config).unwrap();
         Self { name: name.to_owned(), dir, peer, http, child: None }
@@ -117,6 +126,40 @@ impl Node {
             .spawn()
             .unwrap();
         self.child = Some(child);
+    }
+
+    /// Founds a cluster on a data directory that is a file system of its own, of so many bytes, of
+    /// which so many are taken. Returns whether this user may do that.
+    pub(crate) fn start_on_small_disk(&mut self, bytes: usize, taken: usize) -> bool {
+        let mut probe = Command::new("unshare");
+        let may = probe.args(["--user", "--map-root-user", "--mount", "true"]).status();
+        if !may.is_ok_and(|status| status.success()) {
+            return false;
+        }
+        let log = File::create(self.dir.join("log")).unwrap();
+        let (data, ballast) = (self.data(), self.data().join(BALLAST));
+        let script = format!(
+            "mount -t tmpfs -o size={bytes} none {data:?} && head -c {taken} /dev/zero > \
+             {ballast:?} && exec \"$0\" server --bootstrap --config {:?}",
+            self.config()
+        );
+        let child = Command::new("unshare")
+            .args(["--user", "--map-root-user", "--mount", "sh", "-c", &script])
+            .arg(env!("CARGO_BIN_EXE_narad"))
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        self.child = Some(child);
+        true
+    }
+
+    /// Frees what was taken of a small disk, which only its process sees.
+    pub(crate) fn free_small_disk(&self) {
+        let ballast = self.data().join(BALLAST);
+        let process = self.child.as_ref().unwrap().id();
+        fs::remove_file(format!("/proc/{process}/root{}", ballast.display())).unwrap();
     }
 
     pub(crate) fn runs(&self) -> bool {
@@ -254,6 +297,12 @@ impl Cluster {
         })
         .await;
         cluster
+    }
+
+    /// Takes a node for a cluster of its own.
+    pub(crate) fn around(node: Node) -> Self {
+        let nodes = BTreeMap::from([(node.name.clone(), node)]);
+        Self { root: None, more: String::new(), nodes }
     }
 
     /// Starts a new node; the first one founds the cluster.
