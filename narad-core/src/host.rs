@@ -41,7 +41,7 @@ use crate::metastore::{Assignment, Residue};
 use crate::time::Instant;
 
 /// Something the façade tells the machine.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
     /// Time passed.
     Wake,
@@ -151,7 +151,7 @@ pub enum Fault {
 }
 
 /// Something the machine asks for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
     /// Run an operation; exactly one [`Event::Done`] answers it, unless the process ends first.
     Run(OpId, Operation),
@@ -203,9 +203,12 @@ enum State {
     /// `fault`: why the log is not to be opened again at once.
     Closing {
         op: OpId,
+        want: Want,
         fault: Option<Fault>,
     },
+    /// What was wanted failed; something else may be tried at once.
     Resting {
+        want: Want,
         until: Instant,
         fault: Fault,
     },
@@ -229,10 +232,13 @@ impl Host {
                 state
             }
             Event::Wake => Self::rested(state, now),
-            Event::Poisoned => match state {
-                State::Open { .. } => self.close(None, out),
-                state => state,
-            },
+            Event::Poisoned => {
+                if let State::Open { want } = state {
+                    self.close(want, None, out)
+                } else {
+                    state
+                }
+            }
             Event::Done(op, outcome) => self.done(now, state, op, outcome, out),
         };
         self.converge(out);
@@ -283,6 +289,18 @@ impl Host {
         }
     }
 
+    /// Returns the directory that is open, being opened or being closed: nobody else may touch it.
+    #[must_use]
+    pub const fn directory(&self) -> Option<Attempt> {
+        match &self.state {
+            State::Opening { want, .. }
+            | State::Exposing { want, .. }
+            | State::Open { want }
+            | State::Closing { want, .. } => Some(want.data),
+            State::Absent | State::Resting { .. } | State::Poisoned => None,
+        }
+    }
+
     /// Returns whether nothing is open and nothing is wanted: the façade may drop the machine and
     /// judge the directory.
     #[must_use]
@@ -294,12 +312,11 @@ impl Host {
     fn converge(&mut self, out: &mut Effects<Effect>) {
         let state = mem::replace(&mut self.state, State::Poisoned);
         self.state = match (state, self.want) {
-            (State::Absent, Some(want)) => {
-                let birth = want.birth();
-                let op = self.run(out, Operation::Open { data: want.data, birth });
-                State::Opening { op, want }
+            (State::Absent, Some(want)) => self.begin(want, out),
+            (State::Resting { want: failed, .. }, Some(want)) if want != failed => {
+                self.begin(want, out)
             }
-            (State::Open { want: open }, want) if want != Some(open) => self.close(None, out),
+            (State::Open { want: open }, want) if want != Some(open) => self.close(open, None, out),
             (state, _) => state,
         };
     }
@@ -316,20 +333,20 @@ impl Host {
             (State::Opening { op: mine, want }, Outcome::Open(result)) if mine == op => {
                 match result {
                     Ok(opened) => self.opened(want, opened, out),
-                    Err(fault) => self.rest(now, fault, out),
+                    Err(fault) => self.rest(now, want, fault, out),
                 }
             }
             (State::Exposing { op: mine, want, opened }, Outcome::Expose(result)) if mine == op => {
                 match result {
                     Ok(()) => self.ready(want, opened, out),
                     // The file may be poisoned: only a new opening says what is durable.
-                    Err(fault) => self.close(Some(fault), out),
+                    Err(fault) => self.close(want, Some(fault), out),
                 }
             }
-            (State::Closing { op: mine, fault }, Outcome::Close) if mine == op => {
+            (State::Closing { op: mine, want, fault }, Outcome::Close) if mine == op => {
                 out.push(Effect::Note(Note::Closed));
                 match fault {
-                    Some(fault) => self.rest(now, fault, out),
+                    Some(fault) => self.rest(now, want, fault, out),
                     None => State::Absent,
                 }
             }
@@ -339,11 +356,11 @@ impl Host {
 
     fn opened(&mut self, want: Want, opened: Opened, out: &mut Effects<Effect>) -> State {
         if self.want != Some(want) {
-            return self.close(None, out);
+            return self.close(want, None, out);
         }
         if opened.end < want.min_end {
             let fault = Fault::Short { end: opened.end, min_end: want.min_end };
-            return self.close(Some(fault), out);
+            return self.close(want, Some(fault), out);
         }
         let served_before = opened.served == Some(want.epoch);
         if served_before || want.forced {
@@ -355,27 +372,31 @@ impl Host {
 
     fn ready(&mut self, want: Want, opened: Opened, out: &mut Effects<Effect>) -> State {
         if self.want != Some(want) {
-            return self.close(None, out);
+            return self.close(want, None, out);
         }
         out.push(Effect::Note(Note::Opened { epoch: want.epoch, end: opened.end }));
         State::Open { want }
     }
 
-    fn close(&mut self, fault: Option<Fault>, out: &mut Effects<Effect>) -> State {
-        let op = self.run(out, Operation::Close);
-        State::Closing { op, fault }
+    fn begin(&mut self, want: Want, out: &mut Effects<Effect>) -> State {
+        let birth = want.birth();
+        let op = self.run(out, Operation::Open { data: want.data, birth });
+        State::Opening { op, want }
     }
 
-    fn rest(&self, now: Instant, fault: Fault, out: &mut Effects<Effect>) -> State {
+    fn close(&mut self, want: Want, fault: Option<Fault>, out: &mut Effects<Effect>) -> State {
+        let op = self.run(out, Operation::Close);
+        State::Closing { op, want, fault }
+    }
+
+    fn rest(&self, now: Instant, want: Want, fault: Fault, out: &mut Effects<Effect>) -> State {
         out.push(Effect::Note(Note::Unavailable(fault)));
-        State::Resting { until: now.after(self.retry_pause), fault }
+        State::Resting { want, until: now.after(self.retry_pause), fault }
     }
 
     fn rested(state: State, now: Instant) -> State {
-        match state {
-            State::Resting { until, .. } if until <= now => State::Absent,
-            state => state,
-        }
+        let is_due = matches!(state, State::Resting { until, .. } if until <= now);
+        if is_due { State::Absent } else { state }
     }
 
     fn run(&mut self, out: &mut Effects<Effect>, operation: Operation) -> OpId {

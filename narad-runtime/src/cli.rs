@@ -39,6 +39,7 @@ pub struct Cli {
 
 /// What all commands share.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Global options")]
 pub struct Global {
     /// HTTP addresses of nodes, tried in turn
     #[arg(

@@ -12,25 +12,26 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::http::Method;
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::http::ErrorBody;
 use crate::service::{MemberView, MoveView, NewTopic, Read, TopicDetail, TopicView};
 
 mod backoff;
 mod consumer;
 mod endpoint;
+mod error;
 mod producer;
 mod routes;
 mod transport;
 
 pub use consumer::{AckOutcome, Consumer, ConsumerOptions, Delivery, StartAt};
 pub use endpoint::{Endpoint, EndpointError};
+pub use error::{ClientError, Tried};
 pub use producer::{Delivered, Placement, Producer, ProducerOptions, SendError, Totals};
 use routes::Known;
 use transport::{Answer, CallError, Request, Transport};
@@ -46,6 +47,8 @@ pub struct ClientOptions {
     pub retry_min: Duration,
     /// Longest such pause. Default 2 s.
     pub retry_max: Duration,
+    /// How long a node that failed is asked only if no other one can do it. Default 1 s.
+    pub avoid_for: Duration,
 }
 
 impl Default for ClientOptions {
@@ -55,92 +58,7 @@ impl Default for ClientOptions {
             request_timeout: Duration::from_secs(10),
             retry_min: Duration::from_millis(20),
             retry_max: Duration::from_secs(2),
-        }
-    }
-}
-
-/// Why a request has no result.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ClientError {
-    /// None of the addresses could be reached; nothing was asked.
-    #[error("no node could be reached: {}", .tried.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
-    Unreachable {
-        /// Each address with the reason.
-        tried: Vec<Tried>,
-    },
-    /// The request was sent, and no answer came.
-    #[error("{endpoint} did not answer ({cause}), so the outcome is not known")]
-    OutcomeUnknown {
-        /// Who was asked.
-        endpoint: Endpoint,
-        /// What happened.
-        cause: String,
-    },
-    /// The node answered that it did not do it.
-    #[error("{}", .body.error)]
-    Refused {
-        /// Who was asked.
-        endpoint: Endpoint,
-        /// The HTTP status.
-        status: u16,
-        /// What the node says.
-        body: Box<ErrorBody>,
-    },
-    /// The node sends the request elsewhere and does not know where, or in a circle.
-    #[error("{endpoint} does not serve this partition, and who does could not be learned")]
-    OwnerNotFound {
-        /// Who was asked last.
-        endpoint: Endpoint,
-    },
-    /// The topic has no such partition.
-    #[error("the topic has {partitions} partitions, from 0; there is no partition {partition}")]
-    NoSuchPartition {
-        /// The partition asked for.
-        partition: u32,
-        /// How many there are.
-        partitions: u32,
-    },
-    /// Whatever answers there does not speak this API.
-    #[error("{endpoint} answers, but not as a Narad node: {cause}")]
-    BadAnswer {
-        /// Who was asked.
-        endpoint: Endpoint,
-        /// What is wrong with the answer.
-        cause: String,
-    },
-}
-
-/// One address that could not be reached.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{endpoint}: {cause}")]
-pub struct Tried {
-    /// The address.
-    pub endpoint: Endpoint,
-    /// What happened.
-    pub cause: String,
-}
-
-impl ClientError {
-    /// Whether the same request may succeed later.
-    pub fn is_retryable(&self) -> bool {
-        match self {
-            Self::Unreachable { .. } | Self::OutcomeUnknown { .. } | Self::OwnerNotFound { .. } => {
-                true
-            }
-            Self::Refused { body, .. } => body.retryable,
-            Self::BadAnswer { .. } | Self::NoSuchPartition { .. } => false,
-        }
-    }
-
-    /// Returns the code of a refusal.
-    pub fn code(&self) -> Option<&str> {
-        match self {
-            Self::Refused { body, .. } => Some(&body.code),
-            Self::Unreachable { .. }
-            | Self::OutcomeUnknown { .. }
-            | Self::OwnerNotFound { .. }
-            | Self::NoSuchPartition { .. }
-            | Self::BadAnswer { .. } => None,
+            avoid_for: Duration::from_secs(1),
         }
     }
 }
@@ -159,6 +77,8 @@ struct Shared {
     preferred: AtomicUsize,
     /// What is known of topics, by name; at most [`Client::TOPICS_MAX`].
     topics: Mutex<BTreeMap<String, Known>>,
+    /// Nodes that failed, and until when they are avoided; at most [`Client::AVOIDED_MAX`].
+    avoided: Mutex<Vec<(Endpoint, Instant)>>,
     /// Held while routes are fetched, so that many who miss them ask once.
     fetching: tokio::sync::Mutex<()>,
 }
@@ -195,6 +115,8 @@ struct MoveRequest<'a> {
 impl Client {
     /// Most topics whose routes are remembered.
     const TOPICS_MAX: usize = 1024;
+    /// Most nodes that are avoided at once.
+    const AVOIDED_MAX: usize = 64;
 
     /// Makes a client that knows these addresses of the cluster.
     ///
@@ -211,6 +133,7 @@ impl Client {
                 options,
                 preferred: AtomicUsize::new(0),
                 topics: Mutex::default(),
+                avoided: Mutex::default(),
                 fetching: tokio::sync::Mutex::default(),
             }),
         }

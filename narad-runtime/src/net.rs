@@ -83,9 +83,21 @@ pub trait Bulk: Send + Sync {
     /// Whether one more connection may be opened.
     fn has_room(&self) -> bool;
 
-    /// Takes a blocking connection of an admitted peer. `first` are bytes that have arrived
-    /// already. Must not wait.
-    fn serve(&self, from: NodeId, stream: std::net::TcpStream, first: Bytes);
+    /// Takes a connection. Must not wait.
+    fn serve(&self, connection: BulkConnection);
+}
+
+/// An accepted bulk connection, which blocks.
+#[derive(Debug)]
+pub struct BulkConnection {
+    /// The admitted peer.
+    pub from: NodeId,
+    /// The protocol version that was agreed upon.
+    pub version: u8,
+    /// The connection.
+    pub stream: std::net::TcpStream,
+    /// Bytes that have arrived already.
+    pub first: Bytes,
 }
 
 /// Locks a mutex whose content is sound at every step, so that another thread's panic is no reason

@@ -67,7 +67,7 @@ impl<S: RaftStore + 'static> NodeLoop<S> {
 
     /// Binds a replica to its surroundings; `first` is what it asked for when it started.
     pub fn new(
-        replica: Replica<S>,
+        mut replica: Replica<S>,
         inbox: Receiver<Letter>,
         hands: Hands,
         clock: BootClock,
@@ -75,6 +75,7 @@ impl<S: RaftStore + 'static> NodeLoop<S> {
         watcher: Box<dyn Watcher>,
         observer: Box<dyn Observer>,
     ) -> Self {
+        replica.watch(failpoint::step);
         let next_tick = clock.now().after(tick);
         Self {
             replica,
@@ -153,7 +154,7 @@ impl<S: RaftStore + 'static> NodeLoop<S> {
             self.feed(Input::Tick)?;
         }
         if self.replica.deadline().is_some_and(|deadline| deadline.at <= now) {
-            self.feed(Input::Event(Event::Wake))?;
+            self.tell(Event::Wake)?;
         }
         Ok(())
     }
@@ -165,19 +166,19 @@ impl<S: RaftStore + 'static> NodeLoop<S> {
             Letter::SnapshotSent { to, arrived } => self.feed(Input::SnapshotSent { to, arrived }),
             Letter::Done(op, outcome) => {
                 self.hands.forget(op);
-                self.feed(Input::Event(Event::Done(op, outcome)))
+                self.tell(Event::Done(op, outcome))
             }
             Letter::Request { from, request, reply } => {
                 let id = RequestId(self.mint());
                 self.requests.insert(id, reply);
-                self.feed(Input::Event(Event::Request { id, from, request }))
+                self.tell(Event::Request { id, from, request })
             }
             Letter::Ask { ask, reply } => {
                 let id = AskId(self.mint());
                 self.asks.insert(id, reply);
-                self.feed(Input::Event(Event::Ask { id, ask }))
+                self.tell(Event::Ask { id, ask })
             }
-            Letter::Poisoned(partition) => self.feed(Input::Event(Event::Poisoned(partition))),
+            Letter::Poisoned(partition) => self.tell(Event::Poisoned(partition)),
             Letter::Query(query) => {
                 query(self.replica.node());
                 Ok(())
@@ -189,6 +190,10 @@ impl<S: RaftStore + 'static> NodeLoop<S> {
     fn mint(&mut self) -> u64 {
         self.next_id += 1;
         self.next_id
+    }
+
+    fn tell(&mut self, event: Event) -> Result<(), ReplicaError> {
+        self.feed(Input::Event(Box::new(event)))
     }
 
     fn feed(&mut self, input: Input<'_>) -> Result<(), ReplicaError> {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use narad_core::controller::Change;
 use narad_core::effects::{Deadline, Effects, OpId};
 use narad_core::ids::{LogIndex, NodeId};
-use narad_core::metastore::{Configuration, Entry, Halt, State};
+use narad_core::metastore::{Command, Configuration, Entry, Halt, State};
 use narad_core::node::{Effect, Event, Node, Operation, Outcome, Stop};
 use narad_core::time::Instant;
 
@@ -43,7 +43,7 @@ pub enum Input<'a> {
         arrived: bool,
     },
     /// Something for the node machine.
-    Event(Event),
+    Event(Box<Event>),
 }
 
 /// What a replica asks of its driver.
@@ -53,6 +53,15 @@ pub struct Actions {
     pub messages: Vec<Outgoing>,
     /// Effects of the node machine; operations of the log are not among them.
     pub effects: Vec<Effect>,
+}
+
+/// What a replica is about to do with a command of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step<'a> {
+    /// It leads the log and appends the command.
+    Appending(&'a Command),
+    /// The command is committed, and the machine is told.
+    Applying(&'a Command),
 }
 
 /// Why a replica cannot go on. The process ends with it.
@@ -83,6 +92,7 @@ pub struct Replica<S: RaftStore> {
     barrier_timeout: Duration,
     barriers: BTreeMap<ReadId, Barrier>,
     output: Output,
+    watch: fn(Step<'_>),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -109,7 +119,8 @@ impl<S: RaftStore> Replica<S> {
     ) -> Result<Self, ReplicaError> {
         let barriers = BTreeMap::new();
         let output = Output::default();
-        let mut replica = Self { raft, node, barrier_timeout, barriers, output };
+        let watch = |_: Step<'_>| {};
+        let mut replica = Self { raft, node, barrier_timeout, barriers, output, watch };
         replica.carry_out(now, first, out)?;
         replica.advance(now, out)?;
         Ok(replica)
@@ -138,10 +149,15 @@ impl<S: RaftStore> Replica<S> {
             }
             Input::Unreachable(peer) => self.raft.report_unreachable(peer),
             Input::SnapshotSent { to, arrived } => self.raft.report_snapshot(to, arrived),
-            Input::Event(event) => self.tell(now, event, out)?,
+            Input::Event(event) => self.tell(now, *event, out)?,
         }
         self.give_up_barriers(now, out)?;
         self.advance(now, out)
+    }
+
+    /// Has every further step of a command told to somebody; tests stop a process there.
+    pub fn watch(&mut self, watch: fn(Step<'_>)) {
+        self.watch = watch;
     }
 
     /// Returns the node machine, to look at.
@@ -189,6 +205,9 @@ impl<S: RaftStore> Replica<S> {
         }
         for committed in output.committed.drain(..) {
             let event = event_of(committed).map_err(Stop::from)?;
+            if let Event::Committed { entry, .. } = &event {
+                (self.watch)(Step::Applying(&entry.command));
+            }
             self.tell(now, event, out)?;
         }
         if let Some(leadership) = output.leadership.take() {
@@ -273,6 +292,7 @@ impl<S: RaftStore> Replica<S> {
     }
 
     fn append(&mut self, entry: &Entry) -> bool {
+        (self.watch)(Step::Appending(&entry.command));
         let context = entry.proposal.to_bytes();
         match self.raft.propose(context, entry.to_bytes()) {
             Ok(()) => true,

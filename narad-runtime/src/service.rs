@@ -10,11 +10,16 @@ use bytes::Bytes;
 use narad_core::ids::{Epoch, Incarnation, MoveId, Name, NodeId, Offset, TopicId};
 use serde::{Deserialize, Serialize};
 
+mod error;
+
+pub use error::ServiceError;
+
 /// A node, seen by its operators and clients.
 ///
 /// Implementations answer without waiting for long: a fetch waits at most as long as it was told to,
 /// everything else a few seconds. Whatever changes shared state and has no known outcome by then is
-/// [`ServiceError::OutcomeUnknown`].
+/// [`ServiceError::OutcomeUnknown`]. A caller that goes away drops the future: what it has begun by
+/// then may be done or not, but never by half.
 #[async_trait]
 pub trait Service: Send + Sync + 'static {
     /// Tells whether the node is registered and so takes part in the cluster.
@@ -396,67 +401,6 @@ impl AckSet {
     pub const OFFSETS_MAX: usize = 1024;
 }
 
-/// Why a node did not do what it was asked.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ServiceError {
-    /// No leader could be reached.
-    #[error("the cluster has no leader at the moment; try again")]
-    NoLeader,
-    /// There is no such member.
-    #[error("there is no member {0:?}")]
-    UnknownMember(String),
-    /// There is no such topic.
-    #[error("there is no topic {0:?}")]
-    UnknownTopic(String),
-    /// The topic has no such partition.
-    #[error("topic {topic:?} has no partition {partition}")]
-    UnknownPartition {
-        /// The topic.
-        topic: String,
-        /// The partition asked for.
-        partition: u32,
-    },
-    /// It could never end; nothing was changed.
-    #[error("this cannot be done: {}", .0.join("; "))]
-    Blocked(Vec<String>),
-    /// The cluster refused it; nothing was changed.
-    #[error("the cluster refused: {0}")]
-    Rejected(String),
-    /// A value is outside its range.
-    #[error("{0}")]
-    Invalid(String),
-    /// It may have been done, or may be done yet.
-    #[error("the outcome is not known; ask again, or look before you do anything else")]
-    OutcomeUnknown,
-    /// Another node owns the partition.
-    #[error("another node owns this partition")]
-    NotOwner {
-        /// Where the owner serves HTTP, as `host:port`, if it is known.
-        owner: Option<String>,
-    },
-    /// The partition is about to flip to another owner.
-    #[error("the partition is about to move; try again in a moment")]
-    Frozen,
-    /// The owner is cut off from the leader and may have been succeeded.
-    #[error("the owner has no lease at the moment; try again")]
-    NoLease,
-    /// The owner does not serve the partition yet.
-    #[error("the owner does not serve this partition yet; try again")]
-    NotServing,
-    /// The offsets belong to an earlier reign.
-    #[error("the partition has changed hands since these records were read; they will come again")]
-    StaleEpoch,
-    /// There is no room left.
-    #[error("the node's disk is full; free space on it or move partitions away")]
-    DiskFull,
-    /// Too much is under way.
-    #[error("the node is busy; try again in a moment")]
-    Busy,
-    /// A fault of the node.
-    #[error("the node failed: {0}")]
-    Internal(String),
-}
-
 /// Returns the partition that a key belongs to: `xxh3_64(key) mod partitions`, seed 0.
 ///
 /// The same in every version and for every client, so that one key stays in one partition.
@@ -472,7 +416,7 @@ pub enum ServiceError {
 /// ```
 /// use narad_runtime::service::partition_of;
 ///
-/// assert_eq!(partition_of(b"customer-7", 12), 11);
+/// assert_eq!(partition_of(b"customer-7", 12), 8);
 /// ```
 #[must_use]
 pub fn partition_of(key: &[u8], partitions: u32) -> u32 {

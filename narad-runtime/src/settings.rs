@@ -22,6 +22,7 @@ mod template;
 mod units;
 
 pub use error::SettingsError;
+pub(crate) use keys::address;
 pub use keys::{Key, keys};
 pub use read::Layers;
 pub use template::commented_default;

@@ -12,8 +12,12 @@ pub(super) struct Convergence {
     best: Option<u64>,
     /// The tail at the listing before.
     last: Option<u64>,
-    /// Listings in a row that showed no smaller tail.
+    /// Listings in a row that showed no smaller tail, those after a throttled pass left out.
     stalled: u32,
+    /// Passes in a row, throttled or not, that left a tail no smaller than the one before.
+    grown: u32,
+    /// Passes at the listing before.
+    seen: u32,
 }
 
 /// What a listing shows.
@@ -49,6 +53,10 @@ impl Convergence {
         // An eighth less is what one more pass must promise to be worth its time.
         let shrank = self.last.is_none_or(|last| tail < last - last / 8);
         let grew = self.last.is_some_and(|last| tail >= last);
+        // Only a pass that copied what it set out to says anything about the rates.
+        let passed = self.passes > self.seen;
+        self.seen = self.passes;
+        self.grown = if grew { self.grown + u32::from(passed) } else { 0 };
         self.last = Some(tail);
         self.count_stall(sight);
         let capped = self.passes >= config.passes_max;
@@ -63,13 +71,17 @@ impl Convergence {
         }
         let outpaced = sight.copy_rate > 0
             && sight.write_rate >= sight.copy_rate.saturating_add(sight.copy_rate / 4);
-        if self.stalled > 0 && grew && outpaced {
+        // A throttle that holds for one pass may be somebody else's copy; one under which the tail
+        // grows twice is what there is to copy with, and waiting it out would double the tail.
+        let steady = self.stalled > 0 || self.grown > 1;
+        if steady && grew && outpaced {
             return Judgement::NotConverged(NotConverged::WritesOutpaceCopy);
         }
         // While it shrinks again, the next tail is better than this one (R34).
         let best = self.best.unwrap_or(tail);
         let near_best = tail <= best.saturating_add(best / 8);
-        if self.stalled >= config.stall_passes && (near_best || grew) {
+        let spent = self.stalled >= config.stall_passes || self.grown >= config.stall_passes;
+        if spent && (near_best || grew) {
             return Judgement::NotConverged(NotConverged::Stalled);
         }
         Judgement::Copy

@@ -31,8 +31,16 @@ impl Cx<'_> {
     pub(super) fn run(&mut self, operation: Operation) -> OpId {
         assert!(self.desk.running.len() < OPERATIONS_MAX, "operations of a mover are bounded");
         match &operation {
-            Operation::Restage { attempt } | Operation::SetAside(What::Installed(attempt)) => {
+            Operation::Restage { attempt } => {
                 assert_eq!(self.desk.installed.fate(*attempt), Some(Fate::Free), "{attempt:?}");
+                self.assert_nothing_open();
+            }
+            Operation::SetAside(What::Installed(attempt)) => {
+                let fate = self.desk.installed.fate(*attempt);
+                assert!(
+                    matches!(fate, Some(Fate::Free | Fate::Condemned)),
+                    "{attempt:?}: {fate:?}"
+                );
                 self.assert_nothing_open();
             }
             Operation::SetAside(What::Staging)

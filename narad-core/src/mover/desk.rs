@@ -259,21 +259,31 @@ impl Desk {
                     // happened: the directory is dealt with as if it had.
                     Err(_) => self.stage.durable().cloned(),
                 };
-                let on_disk = result.is_err();
-                self.stage.clear();
-                self.stage.on_disk = on_disk;
+                if result.is_ok() {
+                    self.stage.clear();
+                } else {
+                    self.stage.lose();
+                }
                 if let Some(manifest) = kept {
                     self.installed.add(*attempt, manifest);
                 }
             }
-            (Operation::Restage { attempt }, Outcome::Restage(Ok(()))) => {
-                if let Some((manifest, vouched)) = self.installed.remove(*attempt) {
+            (Operation::Restage { attempt }, Outcome::Restage(result)) => {
+                if result.is_err() {
+                    self.stage.lose();
+                } else if let Some((manifest, vouched)) = self.installed.remove(*attempt) {
                     self.stage.load(Some(manifest), vouched);
                 }
             }
-            (Operation::SetAside(What::Staging), Outcome::SetAside(Ok(()))) => self.stage.clear(),
-            (Operation::SetAside(What::Installed(attempt)), Outcome::SetAside(Ok(()))) => {
-                self.installed.remove(*attempt);
+            (Operation::SetAside(What::Staging), Outcome::SetAside(result)) => match result {
+                Ok(()) => self.stage.clear(),
+                Err(_) => self.stage.lose(),
+            },
+            (Operation::SetAside(What::Installed(attempt)), Outcome::SetAside(result)) => {
+                match result {
+                    Ok(()) => drop(self.installed.remove(*attempt)),
+                    Err(_) => self.installed.condemn(*attempt),
+                }
             }
             (
                 Operation::Propose(Command::CompleteMove { attempt, .. }),
@@ -283,8 +293,6 @@ impl Desk {
                 self.installed.resolved(*attempt, proposed);
             }
             (Operation::Trim { .. }, Outcome::Trim(Err(_)))
-            | (Operation::Restage { .. }, Outcome::Restage(Err(_)))
-            | (Operation::SetAside(_), Outcome::SetAside(Err(_)))
             | (Operation::List { .. }, Outcome::List(_))
             | (Operation::Copy { .. }, Outcome::Copy(_))
             | (Operation::ReachLeader, Outcome::ReachLeader(_))

@@ -23,6 +23,13 @@ impl Fit {
         }
     }
 
+    /// As [`Self::begin`], where every staged byte counts.
+    pub(super) fn begin_for_promotion(cx: &mut Cx<'_>) -> Option<Self> {
+        let stage = &cx.desk.stage;
+        let due = stage.working().is_some() && (stage.trim_due || stage.is_dirty());
+        due.then(|| Self::Checkpoint(cx.checkpoint()))
+    }
+
     /// Goes on; `None` once the disk fits.
     pub(super) fn done(
         self,

@@ -2,6 +2,7 @@
 
 use super::cx::Cx;
 use super::desk::Job;
+use super::fit::Fit;
 use super::install::{Flip, Installing};
 use super::note::Waiting;
 use super::operation::{Fault, Operation, Outcome};
@@ -21,12 +22,11 @@ pub(super) struct Promoting {
     step: Step,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Step {
-    /// Making durable what is staged, so that as much as possible is saved (R68).
-    Sealing {
-        op: OpId,
-    },
+    /// Making durable what is staged, so that as much as possible is saved (R68), and cutting off
+    /// what a failed copy left.
+    Fitting(Fit),
     Verifying {
         op: OpId,
     },
@@ -34,11 +34,10 @@ enum Step {
 
 impl Promoting {
     pub(super) fn begin(job: Job, generation: Generation, cx: &mut Cx<'_>) -> State {
-        if cx.desk.stage.working().is_some() && cx.desk.stage.is_dirty() {
-            let op = cx.checkpoint();
-            return State::Promoting(Self { job, generation, step: Step::Sealing { op } });
+        match Fit::begin_for_promotion(cx) {
+            Some(fit) => State::Promoting(Self { job, generation, step: Step::Fitting(fit) }),
+            None => Self::verify(job, generation, cx),
         }
-        Self::verify(job, generation, cx)
     }
 
     fn verify(job: Job, generation: Generation, cx: &mut Cx<'_>) -> State {
@@ -58,9 +57,11 @@ impl Promoting {
     pub(super) fn done(self, op: OpId, outcome: Outcome, cx: &mut Cx<'_>) -> State {
         let Self { job, generation, step } = self;
         match (step, outcome) {
-            (Step::Sealing { op: mine }, Outcome::Checkpoint(result)) if op == mine => match result
-            {
-                Ok(()) => Self::verify(job, generation, cx),
+            (Step::Fitting(fit), outcome) => match fit.done(op, outcome, cx) {
+                Ok(Some(fit)) => {
+                    State::Promoting(Self { job, generation, step: Step::Fitting(fit) })
+                }
+                Ok(None) => Self::verify(job, generation, cx),
                 Err(fault) => cx.fault(fault, Then::Settle),
             },
             (Step::Verifying { op: mine }, Outcome::Verify(result)) if op == mine => match result {

@@ -13,6 +13,8 @@ use crate::partition::Manifest;
 pub(super) enum Fate {
     /// It cannot become live: it was never proposed, or the log has said so.
     Free,
+    /// It is being set aside, and may be gone: it is good for nothing else any more.
+    Condemned,
     /// It may be live already, or become so; it must not be touched (H2, H27).
     Open,
     /// The log has said that it won; it is live, or was.
@@ -150,6 +152,11 @@ impl Installed {
             // Nothing can be said of it, so nothing is done to it.
             Proposed::Replied(Reply::Rejected(_)) => self.leave(attempt),
         }
+    }
+
+    /// Notes that setting a directory aside has failed, and may have happened.
+    pub(super) fn condemn(&mut self, attempt: Attempt) {
+        let _ = self.set(attempt, Fate::Condemned);
     }
 
     fn set(&mut self, attempt: Attempt, fate: Fate) -> Option<()> {

@@ -7,7 +7,7 @@ use crate::ids::{Attempt, MoveId, NodeId, Offset, Token};
 use crate::metastore::{Assignment, Command};
 use crate::partition::{Boundary, Capture, Listing, Manifest, Sidecar, Staged, Verified};
 use crate::peer::Refusal;
-pub(super) use crate::proposals::Proposed;
+pub use crate::proposals::Proposed;
 
 /// Work with an answer. The variants of [`Outcome`] mirror these.
 ///
@@ -93,7 +93,8 @@ pub enum Operation {
     },
     /// Propose a command through the leader and wait until this node's own replica applies it.
     Propose(Command),
-    /// Rename the directory of the attempt back to staging; nothing to do if it is not there.
+    /// Rename the directory of the attempt back to staging; nothing to do if an earlier request
+    /// has done so.
     Restage {
         /// Names the directory.
         attempt: Attempt,

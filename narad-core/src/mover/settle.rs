@@ -58,8 +58,12 @@ pub(super) fn settle(cx: &mut Cx<'_>) -> State {
 
 /// Deals with the directories of lost tries.
 fn reuse(cx: &mut Cx<'_>) -> Option<State> {
-    let attempt = cx.desk.installed.newest(Fate::Free)?;
-    if cx.desk.wanted().is_some() && cx.desk.stage.working().is_none() {
+    let installed = &cx.desk.installed;
+    let (attempt, usable) = match installed.newest(Fate::Condemned) {
+        Some(attempt) => (attempt, false),
+        None => (installed.newest(Fate::Free)?, true),
+    };
+    if usable && cx.desk.wanted().is_some() && cx.desk.stage.working().is_none() {
         return Some(chore(Operation::Restage { attempt }, Chore::Reuse, cx));
     }
     if source_is_safe(cx) {
@@ -67,10 +71,8 @@ fn reuse(cx: &mut Cx<'_>) -> Option<State> {
         return Some(chore(Operation::SetAside(what), Chore::Reuse, cx));
     }
     // It may be the last copy of something (case C54).
-    while let Some(attempt) = cx.desk.installed.newest(Fate::Free) {
-        cx.desk.installed.leave(attempt);
-    }
-    None
+    cx.desk.installed.leave(attempt);
+    reuse(cx)
 }
 
 fn decide(cx: &mut Cx<'_>) -> State {

@@ -56,6 +56,12 @@ impl Stage {
         *self = Self::default();
     }
 
+    /// Notes that nobody knows whether the directory is there, or what is in it: a rename of it
+    /// has failed. Whatever it holds is dropped before it is used.
+    pub(super) fn lose(&mut self) {
+        *self = Self { on_disk: true, trim_due: true, ..Self::default() };
+    }
+
     /// Notes that a manifest is durable.
     pub(super) fn checkpointed(&mut self, manifest: &Manifest) {
         self.durable = Some(manifest.clone());

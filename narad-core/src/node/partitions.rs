@@ -4,7 +4,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use super::agenda::Key;
-use super::routes::{Awaited, Internal, Route, Ticket};
+use super::routes::{Awaited, Internal, Route, Ticket, mismatch};
 use super::{Gating, GatingOutcome, Node, Note, Operation, Outcome, Staging};
 use crate::effects::{Effects, OpId};
 use crate::freeze::handoff::{self, Handoff, Reign};
@@ -12,12 +12,12 @@ use crate::host::{self, Host, Want};
 use crate::ids::{Generation, Incarnation, NodeId, PartitionId};
 use crate::metastore::{Assignment, Status};
 use crate::mover::{self, Mover, SourceHealth};
-use crate::peer::Request;
+use crate::peer::{Answer, Request};
 use crate::time::Instant;
 
 /// When this node learned of each death, on its own clock: what force-promote is counted from
 /// (R63, H19).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Deaths {
     since: BTreeMap<NodeId, (Generation, Instant)>,
 }
@@ -39,6 +39,8 @@ impl Node {
         }
         if self.movers.contains_key(&partition) {
             self.tell_mover(partition, mover::Event::Row(row));
+            // The row may have another owner than the one that the mover has heard of.
+            self.tell_of_source(partition);
         } else if self.is_registered_now() {
             if row.is_some_and(|row| row.target == Some(self.me.node)) {
                 self.inspect(partition);
@@ -111,7 +113,14 @@ impl Node {
     }
 
     pub(super) fn drive_handoff(&mut self, partition: PartitionId, event: handoff::Event) {
-        let Some(handoff) = self.handoffs.get_mut(&partition) else { return };
+        let Some(handoff) = self.handoffs.get_mut(&partition) else {
+            // Whoever asks a hand-off that is over must still be answered.
+            if let handoff::Event::Request(id, _, _) = event {
+                let refusal = self.no_handoff(partition);
+                self.answer(id, Answer::Refused(refusal));
+            }
+            return;
+        };
         let mut out = Effects::default();
         handoff.handle(self.now, event, &mut out);
         let (over, deadline) = (handoff.is_over(), handoff.deadline());
@@ -159,7 +168,7 @@ impl Node {
     }
 
     pub(super) fn handoff_done(&mut self, partition: PartitionId, op: OpId, outcome: Outcome) {
-        let Outcome::Gate(outcome) = outcome else { return };
+        let Outcome::Gate(outcome) = outcome else { mismatch(op, &outcome) };
         let outcome = match outcome {
             GatingOutcome::Stand => handoff::Outcome::Stand,
             GatingOutcome::List(result) => {
@@ -343,6 +352,14 @@ impl Node {
         }
     }
 
+    /// How long a dead source is waited for may have changed (R63).
+    pub(super) fn policy_changed(&mut self) {
+        let moving: Vec<PartitionId> = self.movers.keys().copied().collect();
+        for partition in moving {
+            self.tell_of_source(partition);
+        }
+    }
+
     /// Every row may be acted upon from now on.
     pub(super) fn life_is_registered(&mut self, life: Incarnation) {
         let served: Vec<PartitionId> = self.handoffs.keys().copied().collect();
@@ -371,6 +388,7 @@ impl Node {
             .chain(self.state.targets_of(me))
             .chain(self.sweeps.held.iter().copied())
             .chain(self.hosts.keys().copied())
+            .chain(self.handoffs.keys().copied())
             .chain(self.movers.keys().copied())
             .collect();
         for partition in all {
@@ -378,7 +396,7 @@ impl Node {
         }
     }
 
-    fn is_frozen(&self, partition: PartitionId) -> bool {
+    pub(super) fn is_frozen(&self, partition: PartitionId) -> bool {
         self.handoffs.get(&partition).is_some_and(Handoff::is_frozen)
     }
 

@@ -1,5 +1,6 @@
 //! The `narad` command; everything it does is in [`narad_runtime::cli`].
 
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -26,7 +27,12 @@ fn main() -> ExitCode {
         Ok(filter) => filter,
         Err(error) => return usage(&format!("--log {filter}: {error}")),
     };
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let ansi = std::io::stderr().is_terminal();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(ansi)
+        .with_writer(std::io::stderr)
+        .init();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return usage(&format!("no thread can be started: {error}")),

@@ -7,7 +7,7 @@ use clap::Args;
 use super::Failure;
 use super::terminal::Terminal;
 use crate::server::Start;
-use crate::settings::{Layers, commented_default};
+use crate::settings::{Layers, address, commented_default};
 
 /// Running one node.
 ///
@@ -22,7 +22,7 @@ pub struct ServerArgs {
     #[arg(long, conflicts_with = "join")]
     pub bootstrap: bool,
     /// Join the cluster of these peer addresses, if the data directory belongs to none
-    #[arg(long, value_name = "ADDR,..", value_delimiter = ',')]
+    #[arg(long, value_name = "ADDR,..", value_delimiter = ',', value_parser = address)]
     pub join: Vec<String>,
     /// The node's name
     #[arg(long)]
@@ -141,5 +141,6 @@ mod tests {
         let both = ["a:1", "b:1"].map(String::from).to_vec();
         assert_eq!(args(&["--join", "a:1,b:1"]).start(), Start::Join(both));
         assert!(Only::try_parse_from(["server", "--bootstrap", "--join", "a:1"]).is_err());
+        assert!(Only::try_parse_from(["server", "--join", "a:1,b"]).is_err());
     }
 }

@@ -122,7 +122,7 @@ pub(super) async fn run(
             outcome.unacknowledged,
         ),
     };
-    terminal.print(&summary)?;
+    let printed = terminal.print(&summary);
     if let Some((line, failure)) = outcome.failed {
         let message = format!(
             "line {line}: {} ({} lines are acknowledged)",
@@ -130,7 +130,8 @@ pub(super) async fn run(
         );
         return Err(Failure { message, ..failure });
     }
-    ended
+    // Whether all was published matters more than whether anybody wants to know.
+    ended.and(printed)
 }
 
 fn progress(terminal: &Terminal) -> ProgressBar {

@@ -94,7 +94,7 @@ pub struct Consumer {
     client: Client,
     topic: String,
     deliveries: mpsc::Receiver<Result<Delivery, ClientError>>,
-    _readers: JoinSet<()>,
+    readers: JoinSet<()>,
 }
 
 impl Consumer {
@@ -126,7 +126,7 @@ impl Consumer {
             };
             readers.spawn(reader.run());
         }
-        Ok(Self { client, topic: topic.into(), deliveries, _readers: readers })
+        Ok(Self { client, topic: topic.into(), deliveries, readers })
     }
 
     /// Returns the next records, or `None` at the end of all partitions, unless it follows.
@@ -134,8 +134,18 @@ impl Consumer {
     /// # Errors
     ///
     /// If the topic is gone, or a partition was out of reach for too long.
+    ///
+    /// # Panics
+    ///
+    /// If reading a partition did: its end would pass for the partition's.
     pub async fn next(&mut self) -> Result<Option<Delivery>, ClientError> {
-        self.deliveries.recv().await.transpose()
+        if let Some(delivery) = self.deliveries.recv().await {
+            return delivery.map(Some);
+        }
+        while let Some(ended) = self.readers.join_next().await {
+            ended.expect("no reader panics or is aborted");
+        }
+        Ok(None)
     }
 
     /// Acknowledges everything of a delivery's partition before `up_to`, which is an offset of the

@@ -224,7 +224,8 @@ impl Producer {
     ) -> Result<(PartResult, Endpoint), ClientError> {
         let options = &self.client.shared.options;
         let mut backoff = Backoff::new(options.retry_min, options.retry_max);
-        let mut round = Round::default();
+        // A node that failed a moment ago comes last.
+        let mut round = Round { endpoints: self.client.avoided(), ..Round::default() };
         let mut sent_on = None;
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         let mut known = self.learn(0, &mut backoff, progress).await?;
@@ -264,12 +265,14 @@ impl Producer {
                 }
                 Err(Fault::NodeDown(error)) => {
                     progress.last = error.to_string();
+                    self.client.note_failure(&self.topic, &target.endpoint);
                     round.endpoints.push(target.endpoint);
                 }
                 Err(Fault::Unknown(error)) => {
                     progress.last = error.to_string();
                     progress.maybe_written = true;
                     self.counters.unknown.fetch_add(1, Ordering::Relaxed);
+                    self.client.note_failure(&self.topic, &target.endpoint);
                     round.endpoints.push(target.endpoint);
                 }
                 Err(Fault::Final(error)) => return Err(error),

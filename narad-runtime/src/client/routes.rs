@@ -1,6 +1,7 @@
 //! Who serves what, as far as this client has learned, and what a node's answer means for that.
 
 use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
 
 use axum::http::Method;
 use bytes::Bytes;
@@ -15,6 +16,8 @@ pub(super) struct Known {
     pub(super) detail: Arc<TopicDetail>,
     /// +1 with every change, so that whoever found it wrong can tell whether it is newer by now.
     pub(super) version: u64,
+    /// Whether a node failed since, so that others may serve its partitions by now.
+    suspect: bool,
 }
 
 /// Why a node did not do what its partition was asked.
@@ -45,7 +48,12 @@ impl Client {
     /// Returns what is known of a topic; asks if that is nothing.
     pub(super) async fn known(&self, topic: &str) -> Result<Known, ClientError> {
         match self.remembered(topic) {
-            Some(known) => Ok(known),
+            Some(known) if !known.suspect => Ok(known),
+            Some(known) => match self.relearn(topic, known.version).await {
+                // Old news are better than none.
+                Err(error) if error.is_retryable() => Ok(known),
+                other => other,
+            },
             None => self.relearn(topic, 0).await,
         }
     }
@@ -67,7 +75,7 @@ impl Client {
             }
             Err(error) => return Err(error),
         };
-        let known = Known { detail: Arc::new(detail), version: seen + 1 };
+        let known = Known { detail: Arc::new(detail), version: seen + 1, suspect: false };
         self.remember(topic, known.clone());
         Ok(known)
     }
@@ -84,7 +92,32 @@ impl Client {
             return;
         }
         *route = Route { addr: endpoint.to_string(), alive: true, moving: false, ..route.clone() };
-        self.remember(topic, Known { detail: Arc::new(detail), version: known.version + 1 });
+        self.remember(
+            topic,
+            Known { detail: Arc::new(detail), version: known.version + 1, suspect: known.suspect },
+        );
+    }
+
+    /// Notes that a node that serves a topic failed.
+    pub(super) fn note_failure(&self, topic: &str, endpoint: &Endpoint) {
+        let mut topics = self.shared.topics.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = topics.get_mut(topic) {
+            known.suspect = true;
+        }
+        drop(topics);
+        let now = Instant::now();
+        let mut avoided = self.shared.avoided.lock().unwrap_or_else(PoisonError::into_inner);
+        avoided.retain(|(known, until)| *until > now && known != endpoint);
+        if avoided.len() < Self::AVOIDED_MAX {
+            avoided.push((endpoint.clone(), now + self.shared.options.avoid_for));
+        }
+    }
+
+    /// Returns the nodes that failed a moment ago.
+    pub(super) fn avoided(&self) -> Vec<Endpoint> {
+        let now = Instant::now();
+        let avoided = self.shared.avoided.lock().unwrap_or_else(PoisonError::into_inner);
+        avoided.iter().filter(|(_, until)| *until > now).map(|(known, _)| known.clone()).collect()
     }
 
     /// Asks a node about one of its partitions.
@@ -92,7 +125,7 @@ impl Client {
         &self,
         endpoint: &Endpoint,
         request: &Request,
-        timeout: std::time::Duration,
+        timeout: Duration,
     ) -> Result<Bytes, Fault> {
         let error = match self.shared.transport.call(endpoint, request, timeout).await {
             Ok(answer) => match answer.into_result() {

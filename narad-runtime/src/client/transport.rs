@@ -15,6 +15,10 @@ use crate::http::ErrorBody;
 /// Longest answer that is read.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 
+/// How long a connection is kept for the next request: shorter than nodes keep it, as a request that
+/// meets its end has no known outcome.
+const IDLE_MAX: Duration = Duration::from_secs(5);
+
 /// Connections to nodes.
 pub(super) struct Transport {
     hyper: HyperClient<HttpConnector, Full<Bytes>>,
@@ -82,6 +86,7 @@ impl Transport {
         connector.set_nodelay(true);
         let hyper = HyperClient::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE_MAX)
             .pool_max_idle_per_host(16)
             .build(connector);
         Self { hyper }

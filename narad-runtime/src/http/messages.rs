@@ -5,7 +5,7 @@
 //! The body is one of
 //!
 //! - `application/octet-stream` or `text/plain`: the value of one record, its key in `?key=`;
-//! - `application/json`: [`Messages`](super::json::Messages);
+//! - `application/json`: [`Messages`];
 //! - `application/x-narad-batch`: see [`super::batch`].
 //!
 //! `?partition=` pins all records to one partition. Without it a record with a key goes to
@@ -27,6 +27,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use narad_core::ids::{Epoch, Offset};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -70,8 +71,8 @@ pub(super) async fn produce(
     if records.is_empty() {
         return Err(ApiError::bad_request("there are no records in the body"));
     }
-    if let Some(key) = query.key {
-        let key = Bytes::from(key);
+    if let Some(key) = &query.key {
+        let key = Bytes::from(key.clone());
         for record in &mut records {
             record.key.get_or_insert_with(|| key.clone());
         }
@@ -91,10 +92,20 @@ pub(super) async fn produce(
         }
         api.parts(&routes, records)
     };
+    // The request as a whole can be taken elsewhere only if all of it goes to one partition.
+    let single = parts.len() == 1;
     for part in parts {
         match api.append(&topic, part).await {
             Ok(result) => results.push(result),
-            Err(error) => return Err(error.after(results)),
+            Err((partition, error)) if single => {
+                let mut path = messages_path(&topic, partition);
+                if let Some(key) = &query.key {
+                    let key = utf8_percent_encode(key, NON_ALPHANUMERIC);
+                    path = format!("{path}&key={key}");
+                }
+                return Err(ApiError::from(error).at_owner(&path));
+            }
+            Err((_, error)) => return Err(ApiError::from(error).after(results)),
         }
     }
     Ok(Json(json!({ "results": results })))
@@ -102,7 +113,7 @@ pub(super) async fn produce(
 
 /// Records that go to one partition.
 struct Part {
-    /// The partitions that they may go to, the first choice first.
+    /// The partitions that they may go to, the first choice first; at least one.
     choices: Vec<u32>,
     records: Vec<Record>,
 }
@@ -189,11 +200,12 @@ impl Api {
         served
     }
 
-    /// Appends records to the first of the partitions that takes them.
-    async fn append(&self, topic: &str, part: Part) -> Result<PartResult, ApiError> {
+    /// Appends records to the first of the partitions that takes them; an error comes with the
+    /// partition that it is about.
+    async fn append(&self, topic: &str, part: Part) -> Result<PartResult, (u32, ServiceError)> {
         let Part { choices, records } = part;
         let count = records.len() as u64;
-        let mut first_refusal = None;
+        let mut refusal = None;
         for partition in choices {
             match self.service.produce(topic, partition, records.clone()).await {
                 Ok(produced) => {
@@ -210,18 +222,16 @@ impl Api {
                     | ServiceError::NoLease
                     | ServiceError::NotServing),
                 ) => {
-                    first_refusal.get_or_insert(error);
+                    refusal.get_or_insert((partition, error));
                 }
-                // Whoever owns it may well serve it: no reason to break the order of its keys.
-                Err(error @ ServiceError::NotOwner { .. }) if first_refusal.is_none() => {
-                    let path = messages_path(topic, partition);
-                    return Err(ApiError::from(error).at_owner(&path));
-                }
-                Err(ServiceError::NotOwner { .. }) => {}
-                Err(error) => return Err(error.into()),
+                // A sibling has moved away since the routes were read.
+                Err(ServiceError::NotOwner { .. }) if refusal.is_some() => {}
+                // Also another owner: it may well serve the partition, which is no reason to break
+                // the order of its keys.
+                Err(error) => return Err((partition, error)),
             }
         }
-        Err(first_refusal.unwrap_or(ServiceError::NotServing).into())
+        Err(refusal.expect("there is at least one choice, and each was refused"))
     }
 }
 

@@ -17,7 +17,8 @@ use tokio::sync::Semaphore;
 pub struct Connections {
     /// Most connections at once; further ones wait in the kernel's queue. Default 1,024.
     pub connections_max: u32,
-    /// How long a client may take to send a request's head, also the first one. Default 15 s.
+    /// How long a client may take until a request's head is here, which also ends connections that
+    /// nobody uses. Default 15 s; clients should let go of theirs earlier.
     pub head_timeout: Duration,
     /// How long requests under way may take when the node stops. Default 10 s.
     pub shutdown_timeout: Duration,
@@ -54,7 +55,7 @@ pub async fn serve(
     /// Pause after a failed accept, which would fail again at once while files are short.
     const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
     listener.local_addr()?;
-    let mut builder = auto::Builder::new(TokioExecutor::new());
+    let mut builder = auto::Builder::new(TokioExecutor::new()).http1_only();
     builder.http1().timer(TokioTimer::new()).header_read_timeout(connections.head_timeout);
     let slots = Arc::new(Semaphore::new(connections.connections_max as usize));
     let graceful = GracefulShutdown::new();

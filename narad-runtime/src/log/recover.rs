@@ -46,7 +46,7 @@ pub(super) fn recover(disk: &dyn Disk, dir: &Path) -> Result<Found, LogError> {
     for (at, &base) in sealed.iter().enumerate() {
         let next = bases[at + 1];
         let known = listed.as_ref().and_then(|listed| find(&listed.sealed, base));
-        let segment = match known {
+        let mut segment = match known {
             Some(known) if length(disk, dir, base)? == known.bytes => from_listed(known),
             Some(_) | None => {
                 recovery.rescanned = true;
@@ -61,24 +61,28 @@ pub(super) fn recover(disk: &dyn Disk, dir: &Path) -> Result<Found, LogError> {
             return Err(LogError::Overlap { dir, base: next, end: segment.end });
         }
         if segment.end < next {
-            // A missing file, or one whose own end is gone.
+            // A missing file, or one whose own end is gone. A listing has no holes: what is missing
+            // counts as damage of the segment before it, so that the rest can be read and moved.
             let position = segment.bytes;
             recovery.damage.push(Damage { segment: base, offset: segment.end, position });
+            segment.end = next;
         }
         segments.push(segment);
     }
-    let (checker, mut last_file) = recover_last(disk, dir, last, &mut recovery)?;
-    hwm = hwm.max(checker.hwm());
-    epoch = epoch.max(checker.epoch());
+    let Last { checker, file: mut last_file, whole } =
+        recover_last(disk, dir, last, &mut recovery)?;
+    hwm = hwm.max(whole.hwm());
+    epoch = epoch.max(whole.epoch());
     let (position, seen) = consumers(disk, dir)?;
     hwm = hwm.max(seen).max(bases[0]);
 
     // Offsets that were given once are never given again, though their records are gone.
     let listed_end = listed.iter().flat_map(|listed| &listed.sealed).map(|one| one.end).max();
     let end = checker.end();
-    let given = hwm.max(listed_end.unwrap_or_default());
+    let torn = whole.torn().map(|torn| torn.offset);
+    let given = hwm.max(listed_end.unwrap_or_default()).max(torn.unwrap_or_default());
     let position_of_end = checker.fed();
-    segments.push(describe(checker));
+    segments.push(Segment { end: end.max(given), ..describe(checker) });
     if given > end {
         recovery.damage.push(Damage { segment: last, offset: end, position: position_of_end });
         last_file = create_segment(disk, dir, given)?;
@@ -112,18 +116,28 @@ fn present_bases(
     Ok(kept)
 }
 
+/// The last segment, ready to be appended to.
+struct Last {
+    checker: Checker,
+    file: Arc<dyn DiskFile>,
+    /// The segment as it was before the cut. The header of a torn append is evidence still: of a
+    /// high watermark, and of the records before it, which may be damaged themselves.
+    whole: Checker,
+}
+
 /// Reads the last segment, cuts a torn append off, and writes the last whole one again.
 fn recover_last(
     disk: &dyn Disk,
     dir: &Path,
     base: Offset,
     recovery: &mut Recovery,
-) -> Result<(Checker, Arc<dyn DiskFile>), LogError> {
+) -> Result<Last, LogError> {
     let path = side::segment_path(dir, base);
     let file = disk.open(&path, Open::Existing)?;
     refuse_newer(&*file, &path, base)?;
-    let mut checker = scan(disk, dir, base, u64::MAX)?;
-    if let Some(torn) = checker.torn() {
+    let whole = scan(disk, dir, base, u64::MAX)?;
+    let mut checker = whole.clone();
+    if let Some(torn) = whole.torn() {
         recovery.cut_bytes = checker.fed() - torn.position;
         if torn.position < FILE_HEADER as u64 {
             create_segment(disk, dir, base)?;
@@ -135,7 +149,7 @@ fn recover_last(
     rewrite(&*file, checker.last_append(), checker.fed())?;
     disk.sync_dir(dir)?;
     recovery.damage.extend_from_slice(checker.damage());
-    Ok((checker, file))
+    Ok(Last { checker, file, whole })
 }
 
 /// Refuses a segment of a newer binary, which must not be taken for a torn one.

@@ -98,6 +98,8 @@ async fn receive(
 #[derive(Debug)]
 pub(crate) struct Guest {
     pub(crate) hello: Hello,
+    /// The protocol version that was agreed upon.
+    pub(crate) version: u8,
     pub(crate) stream: TcpStream,
     pub(crate) rest: BytesMut,
     /// Its place, if there are only so many of its kind.
@@ -116,7 +118,8 @@ async fn introduce(shared: &Shared, stream: TcpStream) -> Result<Option<Guest>, 
     match judged {
         Ok((hello, accepted, place)) => {
             greet::accept(&mut stream, accepted, limit).await?;
-            Ok(Some(Guest { hello, stream, rest, _place: place }))
+            let version = accepted.version;
+            Ok(Some(Guest { hello, version, stream, rest, _place: place }))
         }
         Err(refused) => {
             tracing::warn!(from = ?stream.peer_addr().ok(), why = %refused, "refused a connection");

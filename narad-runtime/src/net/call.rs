@@ -2,13 +2,12 @@
 
 use std::fmt;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use narad_core::peer::{Answer, Request};
 use prost::Message;
 use tokio::sync::{mpsc, oneshot};
 
-use super::codec::put_frame;
-use crate::wire::frame::{FrameError, Kind};
+use crate::wire::frame::Kind;
 use crate::wire::handshake::Refused;
 use crate::wire::message::call::{Call, Fault, Reply};
 use crate::wire::{Coded, DecodeError};
@@ -74,7 +73,7 @@ impl ReplySender {
     /// Sends the answer. Never waits; if the connection has ended, the answer is lost.
     pub fn send(mut self, answer: &Answer) {
         match self.0.take() {
-            Some(Way::Remote { id, permit }) => drop(permit.send(answer_frame(id, answer))),
+            Some(Way::Remote { id, permit }) => drop(permit.send(answer_payload(id, answer))),
             // The caller may have given up.
             Some(Way::Local(sender)) => drop(sender.send(Ok(answer.clone()))),
             None => {}
@@ -84,7 +83,7 @@ impl ReplySender {
     /// Tells the caller that its request was not understood.
     pub(crate) fn not_understood(mut self) {
         if let Some(Way::Remote { id, permit }) = self.0.take() {
-            permit.send(fault_frame(id, Fault::NotUnderstood));
+            permit.send(fault_payload(id, Fault::NotUnderstood));
         }
     }
 }
@@ -92,7 +91,9 @@ impl ReplySender {
 impl Drop for ReplySender {
     fn drop(&mut self) {
         match self.0.take() {
-            Some(Way::Remote { id, permit }) => drop(permit.send(fault_frame(id, Fault::Dropped))),
+            Some(Way::Remote { id, permit }) => {
+                drop(permit.send(fault_payload(id, Fault::Dropped)));
+            }
             Some(Way::Local(sender)) => drop(sender.send(Err(CallError::Closed))),
             None => {}
         }
@@ -138,19 +139,17 @@ pub(crate) fn read_reply(payload: &[u8]) -> Result<(u64, Result<Answer, CallErro
     Ok((reply.id, outcome))
 }
 
-fn answer_frame(id: u64, answer: &Answer) -> Bytes {
-    let reply = Reply { id, answer: Some(answer.to_message()), fault: 0 };
-    reply_frame(&reply).unwrap_or_else(|_| fault_frame(id, Fault::TooLong))
+/// Encodes an answer, or that it is too long to be one.
+fn answer_payload(id: u64, answer: &Answer) -> Bytes {
+    let payload = Reply { id, answer: Some(answer.to_message()), fault: 0 }.encode_to_vec();
+    if payload.len() > Kind::Answer.payload_bytes_max() {
+        return fault_payload(id, Fault::TooLong);
+    }
+    payload.into()
 }
 
-fn fault_frame(id: u64, fault: Fault) -> Bytes {
+fn fault_payload(id: u64, fault: Fault) -> Bytes {
     let mut reply = Reply { id, answer: None, fault: 0 };
     reply.set_fault(fault);
-    reply_frame(&reply).expect("a reply without an answer is a few bytes")
-}
-
-fn reply_frame(reply: &Reply) -> Result<Bytes, FrameError> {
-    let mut out = BytesMut::new();
-    put_frame(Kind::Answer, &reply.encode_to_vec(), &mut out)?;
-    Ok(out.freeze())
+    reply.encode_to_vec().into()
 }

@@ -106,8 +106,13 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
 }
 
 /// Appends a frame to what will be written.
-pub(crate) fn put_frame(kind: Kind, payload: &[u8], out: &mut BytesMut) -> Result<(), FrameError> {
-    let body = frame::encode_body(kind, payload)?;
+pub(crate) fn put_frame(
+    version: u8,
+    kind: Kind,
+    payload: &[u8],
+    out: &mut BytesMut,
+) -> Result<(), FrameError> {
+    let body = frame::encode_body(version, kind, payload)?;
     LengthDelimitedCodec::builder()
         .max_frame_length(kind.payload_bytes_max() + OVERHEAD_BYTES)
         .new_codec()

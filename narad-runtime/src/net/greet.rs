@@ -13,7 +13,7 @@ use super::socket::{self, TcpStream};
 use super::transport::Identity;
 use crate::wire::frame::Kind;
 use crate::wire::handshake::{
-    Accepted, Hello, Purpose, Refused, VERSION_MAX, VERSION_MIN, Welcome, Why,
+    Accepted, HANDSHAKE_VERSION, Hello, Purpose, Refused, VERSION_MAX, VERSION_MIN, Welcome, Why,
 };
 use crate::wire::{DecodeError, Wire};
 
@@ -193,6 +193,6 @@ async fn write(
     limit: Duration,
 ) -> io::Result<()> {
     let mut out = BytesMut::new();
-    put_frame(kind, payload, &mut out).expect("handshakes are short");
+    put_frame(HANDSHAKE_VERSION, kind, payload, &mut out).expect("handshakes are short");
     socket::write_all(stream, &mut out, limit).await
 }

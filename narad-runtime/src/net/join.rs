@@ -72,7 +72,7 @@ async fn ask(address: &str, joiner: Joiner, request: &Request) -> Result<Joined,
         })?;
     let mut reader = FrameReader::new(stream, rest, &[Kind::Answer]);
     let mut out = BytesMut::new();
-    put_frame(Kind::Request, &request_payload(0, request), &mut out)
+    put_frame(accepted.version, Kind::Request, &request_payload(0, request), &mut out)
         .map_err(|_| CallError::TooLong)?;
     socket::write_all(reader.io(), &mut out, settings.stall_timeout)
         .await

@@ -26,7 +26,7 @@ use super::jitter::Backoff;
 use super::socket::{self, OwnedReadHalf, OwnedWriteHalf};
 use super::transport::Shared;
 use super::{Settings, lock};
-use crate::wire::frame::{Kind, RAFT_BYTES_MAX};
+use crate::wire::frame::{FrameError, Kind, RAFT_BYTES_MAX};
 use crate::wire::handshake::Purpose;
 
 /// Bytes that are written at once, if as many wait.
@@ -202,6 +202,8 @@ enum Down {
     Write(#[from] io::Error),
     #[error("cannot read: {0}")]
     Read(#[from] ReadError),
+    #[error("cannot be sent: {0}")]
+    Frame(#[from] FrameError),
     #[error("the peer ended the connection")]
     Ended,
     #[error("the peer sent an answer that is none")]
@@ -214,7 +216,7 @@ enum Down {
 pub(crate) async fn run(shared: Arc<Shared>, link: Arc<Link>, mut queue: mpsc::Receiver<Outgoing>) {
     let cancel = shared.cancel.clone();
     let _ = cancel.run_until_cancelled(keep_up(&shared, &link, &mut queue)).await;
-    link.pausing.store(true, Ordering::Release);
+    queue.close();
     link.fail_all(None, &mut queue);
 }
 
@@ -252,8 +254,12 @@ async fn keep_up(shared: &Shared, link: &Link, queue: &mut mpsc::Receiver<Outgoi
     }
 }
 
-/// Dials a peer and greets it.
-async fn connect(shared: &Shared, peer: NodeId, purpose: Purpose) -> Result<Greeted, GreetError> {
+/// Dials a peer and greets it; returns the protocol version that was agreed upon as well.
+async fn connect(
+    shared: &Shared,
+    peer: NodeId,
+    purpose: Purpose,
+) -> Result<(Greeted, u8), GreetError> {
     let settings = &shared.settings;
     let directory = &*shared.seams.directory;
     let address = directory.address(peer).ok_or_else(|| {
@@ -264,20 +270,20 @@ async fn connect(shared: &Shared, peer: NodeId, purpose: Purpose) -> Result<Gree
     let hello = shared.identity.hello(purpose);
     let (greeted, accepted) = greet(stream, &hello, settings.handshake_timeout).await?;
     check_acceptor(&accepted, peer, &shared.identity, directory)?;
-    Ok(greeted)
+    Ok((greeted, accepted.version))
 }
 
 async fn carry(
     shared: &Shared,
     link: &Link,
-    greeted: Greeted,
+    (greeted, version): (Greeted, u8),
     first: &mut Option<Outgoing>,
     queue: &mut mpsc::Receiver<Outgoing>,
 ) -> Down {
     let (read, write) = greeted.stream.into_split();
     let reader = FrameReader::new(read, greeted.rest, &[Kind::Answer]);
     tokio::select! {
-        down = write_all(shared, link, write, first, queue) => down,
+        down = write_all(shared, link, (write, version), first, queue) => down,
         down = read_all(link, reader) => down,
         () = link.reset.notified() => Down::Reset,
     }
@@ -286,7 +292,7 @@ async fn carry(
 async fn write_all(
     shared: &Shared,
     link: &Link,
-    mut writer: OwnedWriteHalf,
+    (mut writer, version): (OwnedWriteHalf, u8),
     first: &mut Option<Outgoing>,
     queue: &mut mpsc::Receiver<Outgoing>,
 ) -> Down {
@@ -298,7 +304,7 @@ async fn write_all(
         }
         let Some(mut outgoing) = next else { return Down::Ended };
         loop {
-            put(link, &outgoing, &mut buffer);
+            put(link, version, &outgoing, &mut buffer);
             if buffer.len() >= BATCH_BYTES {
                 break;
             }
@@ -315,7 +321,7 @@ async fn write_all(
     }
 }
 
-fn put(link: &Link, outgoing: &Outgoing, buffer: &mut BytesMut) {
+fn put(link: &Link, version: u8, outgoing: &Outgoing, buffer: &mut BytesMut) {
     if let Outgoing::Request { id, .. } = outgoing
         && !lock(&link.pending).contains_key(id)
     {
@@ -323,7 +329,7 @@ fn put(link: &Link, outgoing: &Outgoing, buffer: &mut BytesMut) {
         return;
     }
     let (kind, payload) = outgoing.parts();
-    put_frame(kind, payload, buffer).expect("lengths are checked before they are queued");
+    put_frame(version, kind, payload, buffer).expect("lengths are checked before they are queued");
 }
 
 async fn read_all(link: &Link, mut reader: FrameReader<OwnedReadHalf>) -> Down {
@@ -357,8 +363,8 @@ pub(crate) async fn send_snapshot(shared: Arc<Shared>, link: Arc<Link>, bytes: B
 async fn deliver(shared: &Shared, peer: NodeId, bytes: &Bytes) -> Result<(), Down> {
     let stall = shared.settings.stall_timeout;
     let mut out = BytesMut::new();
-    put_frame(Kind::Snapshot, bytes, &mut out).map_err(ReadError::from)?;
-    let greeted = connect(shared, peer, Purpose::Snapshot).await?;
+    let (greeted, version) = connect(shared, peer, Purpose::Snapshot).await?;
+    put_frame(version, Kind::Snapshot, bytes, &mut out)?;
     let mut reader = FrameReader::new(greeted.stream, greeted.rest, &[Kind::SnapshotTaken]);
     socket::write_all(reader.io(), &mut out, stall).await?;
     reader.next_moving(stall).await?.map(drop).ok_or(Down::Ended)

@@ -7,13 +7,14 @@ use narad_core::ids::NodeId;
 use narad_core::peer::Request;
 use tokio::sync::mpsc;
 
+use super::BulkConnection;
 use super::accept::Guest;
 use super::call::{ReplySender, read_request};
 use super::codec::{FrameReader, ReadError, put_frame};
 use super::socket::{self, OwnedReadHalf, OwnedWriteHalf, TcpStream};
 use super::transport::Shared;
 use crate::wire::DecodeError;
-use crate::wire::frame::Kind;
+use crate::wire::frame::{FrameError, Kind};
 use crate::wire::handshake::Purpose;
 
 /// Why a connection was closed from this side.
@@ -25,20 +26,30 @@ enum Closed {
     Io(#[from] std::io::Error),
     #[error("{0}")]
     Decode(#[from] DecodeError),
+    #[error("{0}")]
+    Frame(#[from] FrameError),
     #[error("a joiner may only ask to join")]
     NotAJoin,
 }
 
+/// An accepted connection.
+struct Connection {
+    version: u8,
+    stream: TcpStream,
+    rest: BytesMut,
+}
+
 /// Serves a connection until it ends.
 pub(crate) async fn serve(shared: &Arc<Shared>, guest: Guest) {
-    let Guest { hello, stream, rest, _place } = guest;
+    let Guest { hello, version, stream, rest, _place } = guest;
+    let connection = Connection { version, stream, rest };
     let served = match (hello.purpose, hello.node) {
-        (Purpose::Join, _) => shared.cancel.run_until_cancelled(join(shared, stream, rest)).await,
-        (Purpose::Control, Some(from)) => control(shared, from, stream, rest).await,
+        (Purpose::Join, _) => shared.cancel.run_until_cancelled(join(shared, connection)).await,
+        (Purpose::Control, Some(from)) => control(shared, from, connection).await,
         (Purpose::Snapshot, Some(from)) => {
-            shared.cancel.run_until_cancelled(snapshot(shared, from, stream, rest)).await
+            shared.cancel.run_until_cancelled(snapshot(shared, from, connection)).await
         }
-        (Purpose::Bulk, Some(from)) => Some(bulk(shared, from, stream, rest)),
+        (Purpose::Bulk, Some(from)) => Some(bulk(shared, from, connection)),
         // The handshake admits nobody without an id but joiners.
         (Purpose::Control | Purpose::Snapshot | Purpose::Bulk, None) => None,
     };
@@ -53,9 +64,9 @@ pub(crate) async fn serve(shared: &Arc<Shared>, guest: Guest) {
 async fn control(
     shared: &Arc<Shared>,
     from: NodeId,
-    stream: TcpStream,
-    rest: BytesMut,
+    connection: Connection,
 ) -> Option<Result<(), Closed>> {
+    let Connection { version, stream, rest } = connection;
     let (serial, token) = shared.begin_control(from);
     let (read, write) = stream.into_split();
     let (replies, queue) = mpsc::channel(shared.settings.calls_max);
@@ -63,7 +74,7 @@ async fn control(
     let both = async {
         tokio::select! {
             end = take_all(shared, from, reader, replies) => end,
-            end = reply_all(shared, write, queue) => end,
+            end = reply_all(shared, (write, version), queue) => end,
         }
     };
     let end = token.run_until_cancelled(both).await;
@@ -102,32 +113,30 @@ async fn take_all(
 
 async fn reply_all(
     shared: &Shared,
-    mut writer: OwnedWriteHalf,
+    (mut writer, version): (OwnedWriteHalf, u8),
     mut queue: mpsc::Receiver<Bytes>,
 ) -> Result<(), Closed> {
+    let mut bytes = BytesMut::new();
     while let Some(reply) = queue.recv().await {
-        let mut bytes = BytesMut::from(reply);
+        put_frame(version, Kind::Answer, &reply, &mut bytes)?;
         socket::write_all(&mut writer, &mut bytes, shared.settings.stall_timeout).await?;
     }
     Ok(())
 }
 
-async fn snapshot(
-    shared: &Shared,
-    from: NodeId,
-    stream: TcpStream,
-    rest: BytesMut,
-) -> Result<(), Closed> {
+async fn snapshot(shared: &Shared, from: NodeId, connection: Connection) -> Result<(), Closed> {
+    let Connection { version, stream, rest } = connection;
     let stall = shared.settings.stall_timeout;
     let mut reader = FrameReader::new(stream, rest, &[Kind::Snapshot]);
     let Some(frame) = reader.next_moving(stall).await? else { return Ok(()) };
     shared.seams.inbound.raft(from, frame.payload);
     let mut taken = BytesMut::new();
-    put_frame(Kind::SnapshotTaken, &[], &mut taken).map_err(ReadError::from)?;
+    put_frame(version, Kind::SnapshotTaken, &[], &mut taken)?;
     Ok(socket::write_all(reader.io(), &mut taken, stall).await?)
 }
 
-async fn join(shared: &Shared, stream: TcpStream, rest: BytesMut) -> Result<(), Closed> {
+async fn join(shared: &Shared, connection: Connection) -> Result<(), Closed> {
+    let Connection { version, stream, rest } = connection;
     let stall = shared.settings.stall_timeout;
     let mut reader = FrameReader::new(stream, rest, &[Kind::Request]);
     let Some(frame) = reader.next_moving(stall).await? else { return Ok(()) };
@@ -142,18 +151,20 @@ async fn join(shared: &Shared, stream: TcpStream, rest: BytesMut) -> Result<(), 
     // Ends by the answer, by the sender's drop, or when the joiner hangs up.
     tokio::select! {
         reply = queue.recv() => {
-            let mut bytes = BytesMut::from(reply.unwrap_or_default());
+            let mut bytes = BytesMut::new();
+            put_frame(version, Kind::Answer, &reply.unwrap_or_default(), &mut bytes)?;
             Ok(socket::write_all(reader.io(), &mut bytes, stall).await?)
         }
         more = reader.next() => more.map(drop).map_err(Closed::from),
     }
 }
 
-fn bulk(shared: &Shared, from: NodeId, stream: TcpStream, rest: BytesMut) -> Result<(), Closed> {
+fn bulk(shared: &Shared, from: NodeId, connection: Connection) -> Result<(), Closed> {
+    let Connection { version, stream, rest } = connection;
     let stream = stream.into_std()?;
     stream.set_nonblocking(false)?;
     if let Some(bulk) = &shared.seams.bulk {
-        bulk.serve(from, stream, rest.freeze());
+        bulk.serve(BulkConnection { from, version, stream, first: rest.freeze() });
     }
     Ok(())
 }

@@ -127,6 +127,13 @@ fn log_mover(partition: narad_core::ids::PartitionId, note: &mover::Note) {
              freeze will be longer"
         ),
         mover::Note::Waiting(reason) => tracing::info!(%partition, %reason, "the move waits"),
+        mover::Note::Frozen { token, tail_bytes } => {
+            tracing::info!(%partition, ?token, tail_bytes, "the source is frozen");
+        }
+        mover::Note::Moved { attempt, copied_bytes, passes, frozen, forced } => tracing::info!(
+            %partition, %attempt, copied_bytes, passes, frozen_us = frozen.as_micros(), forced,
+            "the partition has moved here"
+        ),
         mover::Note::Stale(_) | mover::Note::PassEnded { .. } => {
             tracing::trace!(%partition, ?note, "move");
         }

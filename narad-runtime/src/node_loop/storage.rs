@@ -127,7 +127,15 @@ impl Storage {
             Staging::Trim(keep) => {
                 StagingOutcome::Trim(known(store.trim_staging(partition, &keep)))
             }
-            Staging::Probe { bytes } => StagingOutcome::Probe(known(store.probe(partition, bytes))),
+            Staging::Probe { bytes } => {
+                // What an earlier life staged is read back now: this comes right before a freeze,
+                // in which nothing of the size of the partition may be left to do (case C50). If it
+                // is not what it should be, verifying says so to the machine.
+                if let Err(error) = store.vouch(partition) {
+                    tracing::warn!(%partition, %error, "the copy is not what it was");
+                }
+                StagingOutcome::Probe(known(store.probe(partition, bytes)))
+            }
             Staging::Verify(boundary) => StagingOutcome::Verify(self.verify(partition, &boundary)),
             Staging::Install { attempt, sidecar, manifest } => {
                 StagingOutcome::Install(known(store.install(attempt, &sidecar, &manifest)))

@@ -77,8 +77,8 @@ async fn ask(
         }
         for address in addresses {
             match join(address, joiner, &request, Server::ADMISSION_TIMEOUT).await {
-                Ok(joined) => match joined.answer {
-                    Answer::Joined { node, peers } => return Ok((node, joined.cluster, peers)),
+                Ok(reply) => match reply.answer {
+                    Answer::Joined { node, peers } => return Ok((node, reply.cluster, peers)),
                     Answer::Refused(refusal @ narad_core::peer::Refusal::NotAdmitted(_)) => {
                         let addresses = addresses.to_vec();
                         let reason = refusal.to_string();

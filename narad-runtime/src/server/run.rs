@@ -49,13 +49,11 @@ pub async fn run(settings: Settings, start: Start) -> Result<(), Failure> {
         _ = terminated.recv() => None,
         _ = interrupted.recv() => None,
     };
-    match ended {
-        Some(ended) => Ok(ended?),
-        None => {
-            tracing::info!("stopping");
-            Ok(server.shutdown().await?)
-        }
+    if let Some(ended) = ended {
+        return Ok(ended?);
     }
+    tracing::info!("stopping");
+    Ok(server.shutdown().await?)
 }
 
 impl From<ServerError> for Failure {

@@ -60,8 +60,8 @@ impl Key {
                 Some(on) => *slot = on,
                 None => return refuse("true or false"),
             },
-            Slot::Address(slot) => *slot = address(text)?,
-            Slot::OptionalAddress(slot) => *slot = Some(address(text)?),
+            Slot::Address(slot) => *slot = address(text.unwrap_or_default())?,
+            Slot::OptionalAddress(slot) => *slot = Some(address(text.unwrap_or_default())?),
             Slot::Name(slot) => match text.map(Name::new) {
                 Some(Ok(name)) => *slot = Some(name),
                 Some(Err(error)) => return Err(format!("a name: {error}")),
@@ -113,13 +113,17 @@ impl Given<'_> {
     }
 }
 
-fn address(text: Option<&str>) -> Result<String, String> {
-    let allowed = || "an address such as \"127.0.0.1:7401\"".to_owned();
-    let text = text.map(str::trim).ok_or_else(allowed)?;
-    let (host, port) = text.rsplit_once(':').ok_or_else(allowed)?;
+/// Reads `host:port`; says what is allowed otherwise.
+pub(crate) fn address(text: &str) -> Result<String, String> {
+    let text = text.trim();
     let length_max = narad_core::metastore::Addresses::LENGTH_MAX;
-    let clean = !host.is_empty() && !host.contains(['/', '@', ' ']) && text.len() <= length_max;
-    if clean && port.parse::<u16>().is_ok() { Ok(text.into()) } else { Err(allowed()) }
+    let parts = text.rsplit_once(':').filter(|(host, port)| {
+        !host.is_empty() && !host.contains(['/', '@', ' ']) && port.parse::<u16>().is_ok()
+    });
+    match parts {
+        Some(_) if text.len() <= length_max => Ok(text.into()),
+        Some(_) | None => Err("an address such as \"127.0.0.1:7401\"".into()),
+    }
 }
 
 /// Returns all keys, those of one section together, in the order of [`super::commented_default`].

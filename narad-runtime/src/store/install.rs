@@ -129,7 +129,15 @@ impl Staging {
         match (cut, last.is_none() || torn.is_some()) {
             (Some(torn), _) => {
                 self.cut_past(disk, torn.segment, torn.position)?;
-                self.adopt(scan(disk, &self.dir, torn.segment, torn.position)?);
+                let checker = scan(disk, &self.dir, torn.segment, torn.position)?;
+                let end = checker.end();
+                self.adopt(checker);
+                if end < torn.offset {
+                    // What is in front of the torn append is damaged and stays; its offsets are not
+                    // given again.
+                    create_segment(disk, &self.dir, torn.offset)?;
+                    self.adopt(scan(disk, &self.dir, torn.offset, u64::MAX)?);
+                }
             }
             (None, true) => {
                 let base = torn.map_or(start, |torn| torn.segment);

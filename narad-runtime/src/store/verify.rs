@@ -7,6 +7,7 @@ use super::staging::Staging;
 use super::{Refusal, StoreError};
 use crate::disk::Disk;
 use crate::log::check::{Checker, Damage};
+use crate::log::frame::file_header;
 use crate::log::{digest_of, scan};
 
 impl Staging {
@@ -34,10 +35,13 @@ impl Staging {
         if let (Some(torn), Some(last)) = (shape.torn, extents.last_mut()) {
             let checker = scan(disk, &self.dir, torn.segment, torn.position)?;
             *last = staged_by(&checker);
+            if checker.end() < torn.offset {
+                extents.push(empty_from(torn.offset));
+            }
         }
         let digest = digest_of(extents);
         if boundary.digest.is_some_and(|expected| expected != digest) {
-            return refuse(Refusal::Digest { found: digest });
+            return refuse(shape.gap.unwrap_or(Refusal::Digest { found: digest }));
         }
         Ok(Verified { start: boundary.start, end: shape.end, digest })
     }
@@ -48,13 +52,15 @@ struct Shape {
     end: Offset,
     /// The torn last append of a copy whose source is dead; it does not count.
     torn: Option<Damage>,
+    /// The first hole. It is the source's own if the digests are equal (`case_048`).
+    gap: Option<Refusal>,
 }
 
 fn shape(checkers: &[&Checker], boundary: &Boundary) -> Result<Shape, Refusal> {
     let start = boundary.start;
     let Some((last, sealed)) = checkers.split_last() else {
         return if boundary.end == start || boundary.digest.is_none() {
-            Ok(Shape { end: start, torn: None })
+            Ok(Shape { end: start, torn: None, gap: None })
         } else {
             Err(Refusal::Gap { end: start, next: boundary.end })
         };
@@ -63,23 +69,36 @@ fn shape(checkers: &[&Checker], boundary: &Boundary) -> Result<Shape, Refusal> {
     if first != start {
         return Err(Refusal::Start { found: first, start });
     }
+    let mut gap = None;
     for (at, checker) in sealed.iter().enumerate() {
-        let next = checkers[at + 1].segment();
-        // Damage that hides a sealed extent's end is the source's own if the digests are equal;
-        // nothing can tell once the source is dead.
-        let hidden = boundary.digest.is_some() && checker.torn().is_some() && checker.end() <= next;
-        if checker.end() != next && !hidden {
-            return Err(Refusal::Gap { end: checker.end(), next });
+        let (end, next) = (checker.end(), checkers[at + 1].segment());
+        if end > next {
+            return Err(Refusal::Gap { end, next });
         }
+        if end < next {
+            gap = gap.or(Some(Refusal::Gap { end, next }));
+        }
+    }
+    // Nothing can tell whose it is once the source is dead.
+    if let Some(gap) = gap.filter(|_| boundary.digest.is_none()) {
+        return Err(gap);
     }
     match (last.torn(), boundary.digest) {
         (Some(torn), Some(_)) => Err(Refusal::Torn { base: torn.segment, position: torn.position }),
-        (Some(torn), None) => Ok(Shape { end: torn.offset, torn: Some(torn) }),
+        (Some(torn), None) => Ok(Shape { end: torn.offset, torn: Some(torn), gap }),
         (None, Some(_)) if last.end() != boundary.end => {
             Err(Refusal::End { found: last.end(), end: boundary.end })
         }
-        (None, Some(_) | None) => Ok(Shape { end: last.end(), torn: None }),
+        (None, Some(_) | None) => Ok(Shape { end: last.end(), torn: None, gap }),
     }
+}
+
+/// Describes the segment that an installation adds where the records before a torn append are
+/// damaged: only its name still says that their offsets were given.
+fn empty_from(base: Offset) -> Staged {
+    let mut checker = Checker::new(base);
+    checker.feed(&file_header(base));
+    staged_by(&checker)
 }
 
 /// Describes bytes by the check that they went through.

@@ -16,8 +16,8 @@ use super::{
 };
 use crate::net::{Directory, Identity, socket};
 use crate::wire::Wire;
-use crate::wire::frame::{self, Decoder, Kind};
-use crate::wire::handshake::{Purpose, Welcome};
+use crate::wire::frame::{Decoder, Kind};
+use crate::wire::handshake::{HANDSHAKE_VERSION, Purpose, Welcome};
 
 /// A dial looks this often whether it was cancelled.
 const SLICE: Duration = Duration::from_millis(50);
@@ -133,8 +133,8 @@ impl Client {
             .ok_or_else(|| unreachable("no address of the node is known"))?;
         let stream = connect(address, self.settings.connect_timeout, cancel)?;
         socket::tune(&stream, self.settings.stall_timeout).map_err(unreachable)?;
-        let mut stream =
-            Stream::new(stream, self.settings.handshake_timeout).map_err(unreachable)?;
+        let mut stream = Stream::new(stream, HANDSHAKE_VERSION, self.settings.handshake_timeout)
+            .map_err(unreachable)?;
         let welcome = greet(&mut stream, &self.identity, cancel).map_err(|error| match error {
             StreamError::Cancelled => TransferError::Cancelled { received: 0 },
             other => unreachable(other),
@@ -151,6 +151,7 @@ impl Client {
                         accepted.node
                     )));
                 }
+                stream.set_version(accepted.version);
                 stream.set_stall(self.settings.stall_timeout);
                 Ok(stream)
             }
@@ -169,7 +170,7 @@ fn exchange(
     request: &CopyRequest,
     cancel: &CancelFlag,
 ) -> Result<CopyHead, StreamError> {
-    stream.write_all(&frame::encode(Kind::CopyRequest, &request.to_bytes())?, cancel)?;
+    stream.write_frame(Kind::CopyRequest, &request.to_bytes(), cancel)?;
     let head = stream.read_frame(Kind::CopyHead, &mut Decoder::default(), cancel)?;
     CopyHead::from_bytes(&head.payload).map_err(|_| StreamError::Unexpected(Kind::CopyHead))
 }
@@ -180,7 +181,7 @@ fn greet(
     cancel: &CancelFlag,
 ) -> Result<bytes::Bytes, StreamError> {
     let hello = identity.hello(Purpose::Bulk).to_bytes();
-    stream.write_all(&frame::encode(Kind::Hello, &hello)?, cancel)?;
+    stream.write_frame(Kind::Hello, &hello, cancel)?;
     Ok(stream.read_frame(Kind::Welcome, &mut Decoder::default(), cancel)?.payload)
 }
 

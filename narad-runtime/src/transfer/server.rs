@@ -5,14 +5,11 @@ use std::fmt;
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-use bytes::Bytes;
-use narad_core::ids::NodeId;
-
 use super::head::CopyHead;
 use super::stream::{Stream, StreamError};
 use super::{BUFFER_BYTES, CancelFlag, CopyRequest, Settings, Source, SourceError, Throttle};
-use crate::net::{Bulk, lock};
-use crate::wire::frame::{self, Decoder, FrameError, Kind};
+use crate::net::{Bulk, BulkConnection, lock, socket};
+use crate::wire::frame::{Decoder, Kind};
 use crate::wire::{DecodeError, Wire};
 
 /// Serves ranges of this node's partitions. Give it to the transport as its bulk seam.
@@ -92,15 +89,16 @@ impl Bulk for Server {
             && self.connections() < self.shared.settings.connections_max
     }
 
-    fn serve(&self, from: NodeId, stream: TcpStream, first: Bytes) {
+    fn serve(&self, connection: BulkConnection) {
         let shared = Arc::clone(&self.shared);
-        let Some(id) = shared.enter(&stream) else { return };
+        let from = connection.from;
+        let Some(id) = shared.enter(&connection.stream) else { return };
         let thread = std::thread::Builder::new().name("narad-bulk".to_owned());
         let spawned = thread.spawn({
             let shared = Arc::clone(&shared);
             move || {
                 let _leave = Leave { shared: &shared, id };
-                match serve(&shared, stream, &first) {
+                match serve(&shared, connection) {
                     Err(reason) if !shared.stop.is_cancelled() => {
                         tracing::warn!(?from, %reason, "closed a bulk connection");
                     }
@@ -153,18 +151,19 @@ enum Closed {
     #[error("{0}")]
     Stream(#[from] StreamError),
     #[error("{0}")]
-    Frame(#[from] FrameError),
-    #[error("{0}")]
     Decode(#[from] DecodeError),
     #[error("the source failed within an answer: {0}")]
     Source(#[from] SourceError),
 }
 
-fn serve(shared: &Shared, stream: TcpStream, first: &[u8]) -> Result<(), Closed> {
+fn serve(shared: &Shared, connection: BulkConnection) -> Result<(), Closed> {
+    let BulkConnection { from: _, version, stream, first } = connection;
     let idle = shared.settings.idle_timeout;
-    let mut stream = Stream::new(stream, idle).map_err(StreamError::Io)?;
+    // The transport's patience, which the connection has so far, is too short for a stalled disk.
+    socket::tune(&stream, shared.settings.stall_timeout).map_err(StreamError::Io)?;
+    let mut stream = Stream::new(stream, version, idle).map_err(StreamError::Io)?;
     let mut decoder = Decoder::default();
-    decoder.push(first);
+    decoder.push(&first);
     let mut buffer = vec![0; BUFFER_BYTES];
     loop {
         stream.set_stall(idle);
@@ -211,7 +210,8 @@ fn answer(
     }
 }
 
-/// Reads the first piece, since only then is it known what can be promised.
+/// Reads the first piece and finds out how much can be promised: all, if the last byte that is
+/// asked for can be read; otherwise that piece, which is short only at the extent's end.
 fn begin(
     shared: &Shared,
     request: &CopyRequest,
@@ -223,11 +223,13 @@ fn begin(
     }
     let piece = shared.throttle.piece(buffer.len()).min(saturated(total));
     let read = read_piece(shared, request, 0, total, &mut buffer[..piece])?;
-    match read {
-        0 => Err(SourceError::OutOfRange),
-        read if read < piece => Ok((read, read as u64)),
-        read => Ok((read, total)),
+    if read == 0 {
+        return Err(SourceError::OutOfRange);
     }
+    let bytes = read as u64;
+    let whole = bytes == total
+        || read == piece && matches!(read_piece(shared, request, total - 1, 1, &mut [0]), Ok(1));
+    Ok((read, if whole { total } else { bytes }))
 }
 
 fn read_piece(
@@ -246,8 +248,7 @@ fn read_piece(
 }
 
 fn send_head(shared: &Shared, stream: &mut Stream, head: CopyHead) -> Result<(), Closed> {
-    let bytes = frame::encode(Kind::CopyHead, &head.to_bytes())?;
-    Ok(stream.write_all(&bytes, &shared.stop)?)
+    Ok(stream.write_frame(Kind::CopyHead, &head.to_bytes(), &shared.stop)?)
 }
 
 fn saturated(bytes: u64) -> usize {

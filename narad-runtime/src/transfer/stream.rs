@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use super::CancelFlag;
-use crate::wire::frame::{Decoder, Frame, FrameError, Kind};
+use crate::wire::frame::{self, Decoder, Frame, FrameError, Kind};
 
 /// A blocked read or write looks this often whether it was cancelled.
 const SLICE: Duration = Duration::from_millis(50);
@@ -37,15 +37,22 @@ pub(crate) enum StreamError {
 #[derive(Debug)]
 pub(crate) struct Stream {
     inner: TcpStream,
+    /// The protocol version of what is written.
+    version: u8,
     stall: Duration,
 }
 
 impl Stream {
-    /// Takes a blocking connection.
-    pub(crate) fn new(inner: TcpStream, stall: Duration) -> io::Result<Self> {
+    /// Takes a blocking connection; writes frames of that protocol version.
+    pub(crate) fn new(inner: TcpStream, version: u8, stall: Duration) -> io::Result<Self> {
         inner.set_read_timeout(Some(SLICE))?;
         inner.set_write_timeout(Some(SLICE))?;
-        Ok(Self { inner, stall })
+        Ok(Self { inner, version, stall })
+    }
+
+    /// Goes on in the protocol version that was agreed upon.
+    pub(crate) const fn set_version(&mut self, version: u8) {
+        self.version = version;
     }
 
     /// Changes how long silence may last.
@@ -78,6 +85,16 @@ impl Stream {
             }
         }
         Ok(())
+    }
+
+    /// Writes one frame.
+    pub(crate) fn write_frame(
+        &mut self,
+        kind: Kind,
+        payload: &[u8],
+        cancel: &CancelFlag,
+    ) -> Result<(), StreamError> {
+        self.write_all(&frame::encode(self.version, kind, payload)?, cancel)
     }
 
     /// Reads one frame and not a byte of what follows it. What `decoder` holds comes first.

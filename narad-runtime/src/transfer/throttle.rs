@@ -86,13 +86,14 @@ impl Throttle {
     ///
     /// [`Cancelled`] if the flag is raised first; then nothing is owed.
     pub fn acquire(&self, bytes: u64, cancel: &CancelFlag) -> Result<Duration, Cancelled> {
-        let begin = (self.clock)();
+        let mut begin = None;
         let mut bucket = lock(&self.bucket);
         loop {
             let now = (self.clock)();
             let Err(wait) = bucket.take(now, bytes) else {
-                return Ok(now.saturating_sub(begin));
+                return Ok(begin.map_or(Duration::ZERO, |begin| now.saturating_sub(begin)));
             };
+            begin = begin.or(Some(now));
             if cancel.is_cancelled() {
                 return Err(Cancelled);
             }
@@ -234,6 +235,9 @@ mod tests {
         let mut bucket = Bucket { rate: 1 << 20, balance: 0, at: Duration::ZERO };
         bucket.refill(Duration::from_hours(1));
         assert_eq!(bucket.balance, worth(1 << 20, BURST));
+        let now = Duration::from_hours(1);
+        let at_once = (0..100).filter(|_| bucket.take(now, 4096).is_ok()).count();
+        assert_eq!(at_once, (1 << 20) / 20 / 4096 + 1);
     }
 
     #[test]

@@ -11,7 +11,7 @@
 //! ```
 //! use narad_runtime::wire::frame::{self, Decoder, Kind};
 //!
-//! let bytes = frame::encode(Kind::Request, b"hello")?;
+//! let bytes = frame::encode(1, Kind::Request, b"hello")?;
 //! let mut decoder = Decoder::default();
 //! decoder.push(&bytes[..3]);
 //! assert_eq!(decoder.next_frame()?, None);
@@ -151,15 +151,15 @@ pub enum FrameError {
     },
 }
 
-/// Encodes a frame, with its length.
+/// Encodes a frame of a protocol version, with its length.
 ///
 /// # Errors
 ///
 /// [`FrameError::TooLong`] if the payload is longer than its kind allows.
-pub fn encode(kind: Kind, payload: &[u8]) -> Result<Bytes, FrameError> {
+pub fn encode(version: u8, kind: Kind, payload: &[u8]) -> Result<Bytes, FrameError> {
     let mut out = BytesMut::with_capacity(LENGTH_BYTES + OVERHEAD_BYTES + payload.len());
     out.put_u32(0);
-    put_body(kind, payload, &mut out)?;
+    put_body(version, kind, payload, &mut out)?;
     let bytes = out.len() - LENGTH_BYTES;
     let length = u32::try_from(bytes).map_err(|_| FrameError::TooLong {
         kind,
@@ -170,21 +170,21 @@ pub fn encode(kind: Kind, payload: &[u8]) -> Result<Bytes, FrameError> {
     Ok(out.freeze())
 }
 
-/// Encodes a frame without its length, for a codec that adds that.
+/// Encodes a frame of a protocol version without its length, for a codec that adds that.
 ///
 /// # Errors
 ///
 /// [`FrameError::TooLong`] if the payload is longer than its kind allows.
-pub fn encode_body(kind: Kind, payload: &[u8]) -> Result<Bytes, FrameError> {
+pub fn encode_body(version: u8, kind: Kind, payload: &[u8]) -> Result<Bytes, FrameError> {
     let mut out = BytesMut::with_capacity(OVERHEAD_BYTES + payload.len());
-    put_body(kind, payload, &mut out)?;
+    put_body(version, kind, payload, &mut out)?;
     Ok(out.freeze())
 }
 
-fn put_body(kind: Kind, payload: &[u8], out: &mut BytesMut) -> Result<(), FrameError> {
+fn put_body(version: u8, kind: Kind, payload: &[u8], out: &mut BytesMut) -> Result<(), FrameError> {
     check_length(kind, payload.len())?;
     let begin = out.len();
-    out.put_u8(VERSION_MAX);
+    out.put_u8(version);
     out.put_u8(kind as u8);
     out.put_slice(payload);
     let crc = crc32c::crc32c(&out[begin..]);

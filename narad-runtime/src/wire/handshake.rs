@@ -11,6 +11,9 @@ use super::{Coded, DecodeError, number};
 pub const VERSION_MIN: u8 = 1;
 /// The newest protocol version that this build speaks.
 pub const VERSION_MAX: u8 = 1;
+/// The version of the frames of the handshake itself, which every build reads: what comes after
+/// them is of the version that was agreed upon.
+pub const HANDSHAKE_VERSION: u8 = 1;
 
 /// Tells a Narad peer from whatever else may connect to the port: `NRAD`.
 const MAGIC: u32 = 0x4e52_4144;

@@ -265,7 +265,7 @@ mod frames {
         ) {
             let mut bytes = Vec::new();
             for (kind, payload) in &payloads {
-                bytes.extend(frame::encode(*kind, payload).expect("short"));
+                bytes.extend(frame::encode(1, *kind, payload).expect("short"));
             }
             let mut decoder = Decoder::default();
             let mut found = Vec::new();
@@ -287,7 +287,7 @@ mod frames {
             let mut decoder = Decoder::default();
             decoder.push(&bytes);
             if let Some(Err(error)) = drain(&mut decoder).pop() {
-                decoder.push(&frame::encode(Kind::Raft, b"good").expect("short"));
+                decoder.push(&frame::encode(1, Kind::Raft, b"good").expect("short"));
                 prop_assert_eq!(decoder.next_frame(), Err(error));
                 prop_assert_eq!(decoder.wanted(), 0);
             }
@@ -299,7 +299,7 @@ mod frames {
             at in any::<prop::sample::Index>(),
             bit in 0..8_u32,
         ) {
-            let mut bytes = frame::encode(Kind::Answer, &payload).expect("short").to_vec();
+            let mut bytes = frame::encode(1, Kind::Answer, &payload).expect("short").to_vec();
             let at = frame::LENGTH_BYTES + at.index(bytes.len() - frame::LENGTH_BYTES);
             bytes[at] ^= 1 << bit;
             let mut decoder = Decoder::default();
@@ -317,8 +317,8 @@ mod frames {
         decoder.push(&head);
         let error = decoder.next_frame().expect_err("it is far too long");
         assert!(matches!(error, FrameError::TooLong { kind: Kind::Hello, .. }), "{error}");
-        assert!(frame::encode(Kind::Request, &vec![0; frame::CONTROL_BYTES_MAX + 1]).is_err());
-        assert!(frame::encode(Kind::Snapshot, &vec![0; frame::CONTROL_BYTES_MAX + 1]).is_ok());
+        assert!(frame::encode(1, Kind::Request, &vec![0; frame::CONTROL_BYTES_MAX + 1]).is_err());
+        assert!(frame::encode(1, Kind::Snapshot, &vec![0; frame::CONTROL_BYTES_MAX + 1]).is_ok());
     }
 
     #[test]
@@ -335,7 +335,7 @@ mod frames {
 
     #[test]
     fn a_reader_that_takes_what_is_wanted_takes_nothing_of_what_follows() {
-        let bytes = frame::encode(Kind::CopyHead, b"head").expect("short");
+        let bytes = frame::encode(1, Kind::CopyHead, b"head").expect("short");
         let mut decoder = Decoder::default();
         assert_eq!(decoder.wanted(), frame::HEAD_BYTES);
         decoder.push(&bytes[..frame::HEAD_BYTES]);

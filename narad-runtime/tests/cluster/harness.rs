@@ -1,7 +1,7 @@
 //! Nodes on loopback with short times.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,11 +9,11 @@ use narad_core::config::{Config, Policy};
 use narad_core::ids::{Name, Offset};
 use narad_runtime::server::{Server, Start};
 use narad_runtime::service::{NewTopic, Position, Read, Record, Service, ServiceError};
-use narad_runtime::settings::Settings;
+use narad_runtime::settings::{Listen, Settings};
 use tempfile::TempDir;
 
 /// How long anything may take before a test gives up on it.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Nodes that share nothing but loopback.
 pub(crate) struct Cluster {
@@ -50,8 +50,9 @@ impl Cluster {
         self.servers.insert(name.to_owned(), server);
     }
 
-    pub(crate) fn service(&self, name: &str) -> std::sync::Arc<dyn Service> {
-        self.servers[name].service()
+    /// Returns where a node keeps its data.
+    pub(crate) fn data_dir(&self, name: &str) -> PathBuf {
+        self.root.path().join(name)
     }
 
     pub(crate) async fn create_topic(&self, name: &str, partitions: u32) {
@@ -118,11 +119,12 @@ impl Cluster {
 }
 
 pub(crate) fn settings(root: &Path, name: &str) -> Settings {
-    let mut settings = Settings::default();
-    settings.name = Some(Name::new(name).unwrap());
-    settings.data_dir = root.join(name);
-    settings.listen.peer = "127.0.0.1:0".to_owned();
-    settings.listen.http = "127.0.0.1:0".to_owned();
+    let mut settings = Settings {
+        name: Some(Name::new(name).unwrap()),
+        data_dir: root.join(name),
+        listen: Listen { peer: "127.0.0.1:0".into(), http: "127.0.0.1:0".into() },
+        ..Settings::default()
+    };
     settings.policy = Policy {
         lease: Duration::from_millis(1500),
         lease_margin: Duration::from_millis(200),

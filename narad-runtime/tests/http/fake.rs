@@ -380,9 +380,13 @@ impl Service for Node {
     ) -> Result<Fetched, ServiceError> {
         /// Records of one answer, so that a reader comes more than once.
         const RECORDS_MAX: usize = 2;
+        self.owned(topic, partition, |row| {
+            row.fetches += 1;
+            Ok(())
+        })?;
+        self.cluster.changed.notify_waiters();
         let read = || {
             self.owned(topic, partition, |row| {
-                row.fetches += 1;
                 let start = match from {
                     Position::Committed => row.committed.unwrap_or(0),
                     Position::Offset { at, .. } => at.0,

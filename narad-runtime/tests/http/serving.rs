@@ -33,7 +33,7 @@ async fn garbage_costs_the_connection_it_came_on() {
 }
 
 #[tokio::test]
-async fn a_head_that_never_ends_and_a_body_that_never_ends_are_cut_off() {
+async fn silence_a_head_that_never_ends_and_a_body_that_never_ends_are_cut_off() {
     let cluster = Cluster::new();
     cluster.topic("orders", &["a"]);
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
@@ -44,7 +44,8 @@ async fn a_head_that_never_ends_and_a_body_that_never_ends_are_cut_off() {
         Connections { head_timeout: Duration::from_millis(50), ..Connections::default() };
     let router = cluster.router("a", options);
     tokio::spawn(serve(listener, router, connections, std::future::pending()));
-    // Both come back at all: that is the point.
+    // They come back at all: that is the point.
+    exchange(&addr, b"").await;
     exchange(&addr, b"GET /healthz HTTP/1.1\r\nhost").await;
     let body = b"POST /v1/topics/orders/messages HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\nx";
     let answer = exchange(&addr, body).await;

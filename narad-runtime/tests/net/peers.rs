@@ -58,7 +58,7 @@ async fn answers_out_of_order_find_their_callers() {
         asked.push(two.is_asked().await);
     }
     for (_, request, reply) in asked.into_iter().rev() {
-        let Request::Heartbeat { incarnation } = request else { panic!("{request:?}") };
+        let Request::Heartbeat { incarnation, .. } = request else { panic!("{request:?}") };
         reply.send(&echoed(incarnation.0));
     }
     for (incarnation, call) in calls {
@@ -70,10 +70,13 @@ async fn answers_out_of_order_find_their_callers() {
 async fn raft_messages_arrive_in_order_whatever_their_size() {
     let (_world, one, mut two) = pair().await;
     let sizes = [1, 0, 70_000, 5 << 20, 3, 1 << 20];
-    for (n, size) in sizes.into_iter().enumerate() {
-        let byte = u8::try_from(n).unwrap();
-        one.transport.send_raft(TWO, Bytes::from(vec![byte; size]), false);
-    }
+    let transport = Arc::clone(&one.transport);
+    // Raft runs on a thread of its own, outside the runtime.
+    std::thread::spawn(move || {
+        for (size, byte) in sizes.into_iter().zip(0..) {
+            transport.send_raft(TWO, Bytes::from(vec![byte; size]), false);
+        }
+    });
     for (n, size) in sizes.into_iter().enumerate() {
         match two.sees().await {
             Seen::Raft(from, bytes) => {
@@ -95,6 +98,8 @@ async fn case_060_a_snapshot_has_its_own_connection_and_is_acknowledged() {
         Seen::Raft(from, bytes) => assert!(from == NodeId(1) && bytes == snapshot),
         other => panic!("{other:?}"),
     }
+    assert!(matches!(one.sees().await, Seen::Snapshot(TWO, true)));
+    one.transport.send_raft(TWO, Bytes::from_static(b"another"), true);
     assert!(matches!(one.sees().await, Seen::Snapshot(TWO, true)));
     one.transport.send_raft(NodeId(3), snapshot, true);
     assert!(matches!(one.sees().await, Seen::Snapshot(NodeId(3), false)));
@@ -160,15 +165,14 @@ async fn case_159_a_black_hole_delays_nobody_else() {
     let world = Arc::new(World::default());
     // So long that waiting for it would fail the test.
     let settings = Settings {
-        handshake_timeout: Duration::from_secs(300),
+        handshake_timeout: Duration::from_mins(5),
         queue_length_max: 8,
         ..Settings::default()
     };
     let mut one = Node::start_with(&world, 1, settings, None).await;
     let _two = Node::start(&world, 2).await.echo();
-    let hole = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let three = NodeId(3);
-    world.place(three, hole.local_addr().unwrap().to_string());
+    let _hole = black_hole(&world, three).await;
 
     let timed_out = one.transport.call(three, &heartbeat(1), Duration::from_millis(50)).await;
     assert_eq!(timed_out, Err(CallError::TimedOut));
@@ -182,6 +186,44 @@ async fn case_159_a_black_hole_delays_nobody_else() {
         Err(CallError::Unreachable)
     );
     assert_eq!(one.transport.call(TWO, &heartbeat(3), PATIENCE).await, Ok(echoed(3)));
+}
+
+/// A node that leads nowhere: connections to it are made, and that is all.
+async fn black_hole(world: &World, node: NodeId) -> TcpListener {
+    let hole = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    world.place(node, hole.local_addr().unwrap().to_string());
+    hole
+}
+
+/// R159: what waits for a peer is bounded in bytes as well as in number.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn case_159_a_full_queue_loses_what_does_not_fit() {
+    let world = Arc::new(World::default());
+    let settings = Settings {
+        handshake_timeout: Duration::from_mins(5),
+        queue_bytes_max: 1000,
+        ..Settings::default()
+    };
+    let mut one = Node::start_with(&world, 1, settings, None).await;
+    let _hole = black_hole(&world, TWO).await;
+    for _ in 0..3 {
+        one.transport.send_raft(TWO, Bytes::from(vec![0; 600]), false);
+    }
+    assert!(matches!(one.sees().await, Seen::Unreachable(TWO)));
+}
+
+/// A caller that stops to wait leaves nothing behind.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_that_time_out_do_not_add_up() {
+    let world = Arc::new(World::default());
+    let settings =
+        Settings { handshake_timeout: Duration::from_mins(5), calls_max: 2, ..Settings::default() };
+    let one = Node::start_with(&world, 1, settings, None).await;
+    let _hole = black_hole(&world, TWO).await;
+    for _ in 0..5 {
+        let call = one.transport.call(TWO, &heartbeat(1), Duration::from_millis(5)).await;
+        assert_eq!(call, Err(CallError::TimedOut));
+    }
 }
 
 /// R159: a peer that greets and then reads nothing is given up once it takes no byte.
@@ -236,6 +278,18 @@ async fn a_node_with_another_disk_is_not_believed() {
     let call = one.transport.call(TWO, &heartbeat(1), PATIENCE).await;
     assert_eq!(call, Err(CallError::Unreachable));
     assert!(impostor.await.unwrap());
+}
+
+/// A congestion control is a wish: without it the node serves all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_unknown_congestion_control_stops_nobody() {
+    let world = Arc::new(World::default());
+    let one = Node::start(&world, 1).await;
+    for name in ["reno", "none-such"] {
+        let settings = Settings { congestion: Some(name.to_owned()), ..Settings::default() };
+        let _two = Node::start_with(&world, 2, settings, None).await.echo();
+        reaches(&one.transport, TWO, 1).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -340,10 +394,10 @@ async fn a_joiner_asks_once_and_learns_who_answered() {
     let (from, request, reply) = one.is_asked().await;
     assert_eq!((from, request), (None, join_request()));
     reply.send(&Answer::Joined { node: NodeId(9), peers: Vec::new() });
-    let joined = call.await.unwrap().expect("admitted");
-    assert_eq!(joined.cluster, CLUSTER);
+    let welcome = call.await.unwrap().expect("admitted");
+    assert_eq!(welcome.cluster, CLUSTER);
     assert_eq!(
-        (joined.by, joined.answer),
+        (welcome.by, welcome.answer),
         (NodeId(1), Answer::Joined { node: NodeId(9), peers: Vec::new() })
     );
 

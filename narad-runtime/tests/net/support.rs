@@ -13,7 +13,7 @@ use narad_runtime::net::{
 };
 use narad_runtime::wire::Wire;
 use narad_runtime::wire::frame::{self, Decoder, Frame, Kind};
-use narad_runtime::wire::handshake::{ClusterId, Hello, Purpose, Welcome};
+use narad_runtime::wire::handshake::{ClusterId, Hello, Purpose, VERSION_MAX, Welcome};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
@@ -28,10 +28,8 @@ const DEADLINE: Duration = Duration::from_secs(20);
 pub(crate) const PATIENCE: Duration = Duration::from_secs(15);
 
 pub(crate) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
-    match tokio::time::timeout(DEADLINE, future).await {
-        Ok(value) => value,
-        Err(_) => panic!("not in time: {what}"),
-    }
+    let done = tokio::time::timeout(DEADLINE, future).await;
+    done.unwrap_or_else(|_| panic!("not in time: {what}"))
 }
 
 pub(crate) fn uuid(node: NodeId) -> StoreUuid {
@@ -156,7 +154,7 @@ impl Node {
         let transport = Arc::clone(&self.transport);
         tokio::spawn(async move {
             while let Some(seen) = self.seen.recv().await {
-                if let Seen::Request(_, Request::Heartbeat { incarnation }, reply) = seen {
+                if let Seen::Request(_, Request::Heartbeat { incarnation, .. }, reply) = seen {
                     reply.send(&Answer::Heartbeat { index: LogIndex(incarnation.0) });
                 }
             }
@@ -166,7 +164,7 @@ impl Node {
 }
 
 pub(crate) fn heartbeat(incarnation: u64) -> Request {
-    Request::Heartbeat { incarnation: Incarnation(incarnation) }
+    Request::Heartbeat { incarnation: Incarnation(incarnation), stuck: Vec::new() }
 }
 
 pub(crate) fn echoed(incarnation: u64) -> Answer {
@@ -184,9 +182,10 @@ pub(crate) fn join_request() -> Request {
 /// Calls until an answer comes: a peer that was away is left alone for a moment.
 pub(crate) async fn reaches(transport: &Transport, to: NodeId, incarnation: u64) {
     within("the peer is reached again", async {
+        let mut pause = tokio::time::interval(Duration::from_millis(5));
         while transport.call(to, &heartbeat(incarnation), PATIENCE).await != Ok(echoed(incarnation))
         {
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            pause.tick().await;
         }
     })
     .await;
@@ -216,7 +215,7 @@ impl Raw {
     }
 
     pub(crate) async fn send(&mut self, kind: Kind, payload: &[u8]) {
-        self.write(&frame::encode(kind, payload).unwrap()).await;
+        self.write(&frame::encode(VERSION_MAX, kind, payload).unwrap()).await;
     }
 
     pub(crate) async fn write(&mut self, bytes: &[u8]) {

@@ -2,6 +2,7 @@
 
 use narad_core::ids::*;
 use narad_core::metastore::Reason;
+use narad_core::mover::Outcome;
 use narad_core::mover::*;
 
 use super::row::{B, C};
@@ -18,7 +19,7 @@ fn live(world: &World) -> &super::disk::Directory {
     &world.disk.installed[&world.replicated.row.as_ref().unwrap().data]
 }
 
-/// case_038, R20: a partition that was never written moves, and its consumers stay at "none".
+/// `case_038`, R20: a partition that was never written moves, and its consumers stay at "none".
 #[test]
 fn a_never_written_partition_moves_trivially() {
     let mut world = World::new(Source::never_written());
@@ -30,7 +31,7 @@ fn a_never_written_partition_moves_trivially() {
     assert_eq!(sidecar.position.committed, None);
 }
 
-/// case_039, R20: a partition whose records have all aged out keeps its offsets.
+/// `case_039`, R20: a partition whose records have all aged out keeps its offsets.
 #[test]
 fn an_aged_out_partition_keeps_its_offsets() {
     let mut source = Source::new(4_096);
@@ -60,7 +61,7 @@ fn the_watermark_and_the_position_are_exact() {
     assert_eq!(live(&world).verify(Offset(0)).end, Offset(50));
 }
 
-/// case_040, R24: retention deletes segments while they are copied, and between two passes.
+/// `case_040`, R24: retention deletes segments while they are copied, and between two passes.
 #[test]
 fn retention_may_delete_what_is_being_copied() {
     let length = {
@@ -90,7 +91,7 @@ fn the_log_may_grow_and_roll_at_every_step() {
     }
 }
 
-/// case_043, H16: the source restarts, loses hidden records whose bytes were staged already, and
+/// `case_043`, H16: the source restarts, loses hidden records whose bytes were staged already, and
 /// writes others at the same place.
 #[test]
 fn a_rewritten_tail_is_not_spliced() {
@@ -107,7 +108,7 @@ fn a_rewritten_tail_is_not_spliced() {
     assert!(world.notes.iter().any(|note| matches!(note, Note::Dropped { .. })));
 }
 
-/// case_049: an extent that was copied whole and is not what was listed is copied again.
+/// `case_049`: an extent that was copied whole and is not what was listed is copied again.
 #[test]
 fn a_wrong_extent_is_copied_again() {
     let mut world = World::new(log(60));
@@ -123,7 +124,7 @@ fn a_wrong_extent_is_copied_again() {
     assert!(world.notes.contains(&Note::Waiting(Waiting::CopyUnverifiable)));
 }
 
-/// case_055: what a move from another source left behind is used where the new source has the
+/// `case_055`: what a move from another source left behind is used where the new source has the
 /// same bytes, and set aside as a whole where it does not.
 #[test]
 fn staging_of_another_source_is_used_only_if_it_agrees() {
@@ -154,7 +155,7 @@ fn staging_of_another_source_is_used_only_if_it_agrees() {
     }
 }
 
-/// case_054, H46: the plan is cancelled while the owner is dead: what is staged stays.
+/// `case_054`, H46: the plan is cancelled while the owner is dead: what is staged stays.
 #[test]
 fn staging_outlives_a_cancelled_plan_of_a_dead_owner() {
     let mut world = World::new(log(60));
@@ -169,7 +170,28 @@ fn staging_outlives_a_cancelled_plan_of_a_dead_owner() {
     assert_eq!(world.notes.last(), Some(&Note::Cancelled { staging_kept: true }));
 }
 
-/// case_058: an installed directory of a move that is over vouches for nothing: its fate is asked
+/// `case_004`: staging was set aside, and the answer lost; the same node is planned again: it
+/// remembers nothing of what may be gone.
+#[test]
+fn staging_that_may_be_gone_is_not_used() {
+    let mut world = World::new(log(60));
+    while world.mover.progress().passes == 0 {
+        assert!(world.step());
+    }
+    world.happen(Twist::Cancel);
+    let set_aside = world.operations.len() + 1;
+    world.twists.insert(set_aside, Twist::LoseAnswer);
+    world.until("set_aside", 1);
+    while world.mover.progress().phase != Phase::Waiting {
+        assert!(world.step());
+    }
+    world.happen(Twist::Replan);
+    world.run();
+    world.assert_moved();
+    assert_eq!(world.copied_bytes, 2 * 60 * RECORD);
+}
+
+/// `case_058`: an installed directory of a move that is over vouches for nothing: its fate is asked
 /// for, and it is set aside.
 #[test]
 fn a_stale_install_is_resolved_and_set_aside() {
@@ -184,7 +206,7 @@ fn a_stale_install_is_resolved_and_set_aside() {
     assert_eq!(world.replicated.row.as_ref().unwrap().target, Some(C));
 }
 
-/// case_012, H27: a flip won and the destination died before it heard: it finds out by the row,
+/// `case_012`, H27: a flip won and the destination died before it heard: it finds out by the row,
 /// and touches nothing.
 #[test]
 fn a_won_flip_is_found_after_a_restart() {
@@ -246,7 +268,7 @@ fn a_revoked_freeze_costs_a_try_and_no_record() {
     assert_eq!(world.count("restage"), 1);
 }
 
-/// R13, case_001: nothing the destination does needs it to lead: the flip is one proposal, by
+/// R13, `case_001`: nothing the destination does needs it to lead: the flip is one proposal, by
 /// itself.
 #[test]
 fn an_undisturbed_move_proposes_once() {

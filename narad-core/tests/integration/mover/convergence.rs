@@ -22,7 +22,7 @@ fn not_converged(world: &World) -> Vec<Note> {
     world.notes.iter().filter(wanted).copied().collect()
 }
 
-/// R17, R26, R27: while less is written than copied, the tail of the freeze is within
+/// R16, R17, R26, R27: while less is written than copied, the tail of the freeze is within
 /// `lag_bytes`, and nothing is said of a cutover that did not converge.
 #[test]
 fn a_slow_writer_is_frozen_with_a_small_tail() {
@@ -37,18 +37,48 @@ fn a_slow_writer_is_frozen_with_a_small_tail() {
     }
 }
 
-/// R28 to R34: a writer that outpaces the copy gets one note, few passes, and a freeze that is
+/// R28 to R34, R30, R32, `case_037`: a writer that outpaces the copy gets one note, few passes, and a freeze that is
 /// not much longer than the best one would have been.
 #[test]
 fn a_fast_writer_is_frozen_soon() {
     for write_percent in [100, 130, 200, 300] {
         let mut world = world(write_percent);
+        world.config.freeze_ttl = Duration::from_mins(10);
+        world.run();
+        world.assert_moved();
+        assert_eq!(not_converged(&world).len(), 1, "{write_percent}");
+        let passes = world.mover.progress().passes;
+        assert!(passes <= 5, "{write_percent}: {passes}");
+    }
+}
+
+/// R28 to R34: nor does it matter what the copy is slow for. Under a throttle each pass would take
+/// longer than the one before, and the freeze with it.
+#[test]
+fn a_fast_writer_is_frozen_soon_under_a_throttle_too() {
+    for write_percent in [115, 130, 200, 300] {
+        let mut world = world(write_percent);
+        world.throttled = Duration::from_millis(1);
         world.config.freeze_ttl = Duration::from_secs(600);
         world.run();
         world.assert_moved();
         assert_eq!(not_converged(&world).len(), 1, "{write_percent}");
         let passes = world.mover.progress().passes;
         assert!(passes <= 5, "{write_percent}: {passes}");
+    }
+}
+
+/// Time under a throttle is no stall: a tail that shrinks slowly goes on shrinking.
+#[test]
+fn a_throttled_writer_that_is_slower_than_the_copy_is_frozen_with_a_small_tail() {
+    for write_percent in [0, 30, 70] {
+        let mut world = world(write_percent);
+        world.throttled = Duration::from_millis(1);
+        world.run();
+        world.assert_moved();
+        assert_eq!(not_converged(&world), [], "{write_percent}");
+        let tail = world.frozen_tail.unwrap();
+        assert!(tail <= world.config.lag_bytes + 2 * RECORD, "{write_percent}: {tail}");
     }
 }
 
@@ -78,7 +108,7 @@ fn the_boundary_of_caught_up_is_exact() {
         let mut config = config();
         config.lag_bytes = lag_bytes;
         // So that a small tail is not shrunk further.
-        config.freeze_target = Duration::from_secs(3_600);
+        config.freeze_target = Duration::from_hours(1);
         let mut source = Source::new(0);
         source.produce(40);
         let mut world = World::with(config, source);
@@ -117,13 +147,13 @@ fn a_small_tail_is_shrunk_towards_the_target() {
         world.assert_moved();
         (world.frozen_tail.unwrap(), world.mover.progress().passes)
     };
-    let (lazy_tail, lazy_passes) = run(Duration::from_secs(3_600));
+    let (lazy_tail, lazy_passes) = run(Duration::from_hours(1));
     let (eager_tail, eager_passes) = run(Duration::from_millis(100));
     assert!(eager_tail < lazy_tail, "{eager_tail} {lazy_tail}");
     assert!(lazy_passes <= 1 && eager_passes > lazy_passes && eager_passes < 15);
 }
 
-/// R14, R19, R25, case_050: the freeze copies the tail and nothing else, and everything else of
+/// R14, R19, R25, `case_050`: the freeze copies the tail and nothing else, and everything else of
 /// the partition's size happens before it.
 #[test]
 fn the_freeze_holds_only_the_tail() {

@@ -26,9 +26,10 @@ impl Directory {
         let file = self.files.entry(base).or_default();
         let position = usize::try_from(position).unwrap();
         assert!(position <= file.len(), "a copy leaves no hole: {base:?} {position}");
-        file.truncate(position);
-        file.extend(bytes);
-        Staged { base, bytes: ByteCount(file.len() as u64), checksum: checksum(file) }
+        let end = position + bytes.len();
+        file.resize(file.len().max(end), 0);
+        file[position..end].copy_from_slice(bytes);
+        Staged { base, bytes: ByteCount(end as u64), checksum: checksum(&file[..end]) }
     }
 
     /// What a manifest names must be there, bit for bit (invariant 4 of the mover).

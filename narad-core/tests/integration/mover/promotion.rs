@@ -8,7 +8,7 @@ use narad_core::mover::*;
 use narad_core::promote::Refusal;
 
 use super::row::{A, B};
-use super::source::Source;
+use super::source::{RECORD, Source};
 use super::world::{Twist, World};
 
 /// A world in which all that was listed is staged, and the source has just died.
@@ -47,7 +47,7 @@ fn the_gate_is_exact_to_the_record() {
     }
 }
 
-/// R68, H43, case_080: the whole verified tail is kept, and what was hidden stays hidden.
+/// R67, R68, H43, `case_080`: the whole verified tail is kept, and what was hidden stays hidden.
 #[test]
 fn the_hidden_tail_is_kept_and_stays_hidden() {
     let mut world = staged(7);
@@ -81,7 +81,7 @@ fn promotion_waits_to_the_millisecond() {
     while world.mover.progress().phase != Phase::Waiting {
         assert!(world.step());
     }
-    let early = died.after(world.promote_after - Duration::from_millis(1));
+    let early = died.after(Duration::from_millis(119_999));
     world.now = early;
     world.deliver(Event::Wake);
     world.flush();
@@ -89,7 +89,7 @@ fn promotion_waits_to_the_millisecond() {
     assert_eq!(world.replicated.flips, 0);
 }
 
-/// R64, case_074: a source that was never reached is never promoted over.
+/// R64, `case_074`: a source that was never reached is never promoted over.
 #[test]
 fn a_session_that_never_was_promotes_nothing() {
     let mut source = Source::new(0);
@@ -121,7 +121,7 @@ fn a_session_ends_with_its_plan() {
     }
 }
 
-/// R61, R63, case_054, case_082: after a restart, the manifest still knows the session.
+/// R61, R63, `case_054`, `case_082`: after a restart, the manifest still knows the session.
 #[test]
 fn a_restarted_destination_promotes_what_it_staged() {
     let mut world = staged(0);
@@ -163,9 +163,7 @@ fn a_source_that_returns_before_the_flip_is_frozen_after_all() {
 #[test]
 fn a_return_that_is_known_stops_the_promotion() {
     let mut world = staged(0);
-    while world.count("install") == 0 {
-        assert!(world.step());
-    }
+    world.until("install", 1);
     world.source.restart();
     let incarnation = world.source.incarnation;
     world.replicated.register(incarnation);
@@ -175,9 +173,53 @@ fn a_return_that_is_known_stops_the_promotion() {
     world.assert_moved();
     let forced = |note: &Note| matches!(note, Note::Moved { forced: true, .. });
     assert!(!world.notes.iter().any(forced));
+    assert_eq!(world.count("flip"), 1);
 }
 
-/// case_013: the source dies while the answer of a normal flip is out: the same flip is proposed
+/// H16, `case_044`: a copy that failed half-way has left bytes that nobody vouches for: they are
+/// cut off before the copy is read back and promoted.
+#[test]
+fn what_a_failed_copy_left_is_not_promoted() {
+    let mut source = Source::new(0);
+    source.segment_bytes = 120 * RECORD;
+    source.produce(120);
+    source.hidden = 100;
+    let mut world = World::new(source);
+    world.until("copy", 12);
+    world.twists.insert(world.operations.len(), Twist::Fail(Fault::Unreachable));
+    while world.mover.progress().phase == Phase::CatchUp {
+        assert!(world.step());
+    }
+    world.kill_source();
+    world.run();
+    world.assert_moved();
+    assert!(world.replicated.forced);
+    assert_eq!(world.count("trim"), 1);
+}
+
+/// H13: the source shows a lower watermark than before; what was visible once must be reached.
+#[test]
+fn the_highest_watermark_ever_listed_counts() {
+    let mut source = Source::new(0);
+    source.produce(60);
+    let mut world = World::new(source);
+    while world.mover.progress().passes == 0 {
+        assert!(world.step());
+    }
+    world.source.hidden = 20;
+    world.until("list", 2);
+    while world.mover.progress().phase == Phase::CatchUp {
+        assert!(world.step());
+    }
+    world.twists.insert(world.operations.len(), Twist::Fail(Fault::Unreachable));
+    world.kill_source();
+    world.run();
+    world.assert_moved();
+    let data = world.replicated.row.as_ref().unwrap().data;
+    assert_eq!(world.disk.installed[&data].sidecar.as_ref().unwrap().hwm, Offset(60));
+}
+
+/// `case_013`: the source dies while the answer of a normal flip is out: the same flip is proposed
 /// again, and wins, since its freeze still stands in the log.
 #[test]
 fn a_flip_under_way_outlives_its_source() {
@@ -196,7 +238,7 @@ fn a_flip_under_way_outlives_its_source() {
     assert!(!world.notes.iter().any(forced));
 }
 
-/// case_013, H2: when no answer comes at all, the fate of the flip is resolved before the copy
+/// `case_013`, H2: when no answer comes at all, the fate of the flip is resolved before the copy
 /// is promoted under another attempt.
 #[test]
 fn an_unresolved_flip_is_resolved_before_promotion() {

@@ -18,6 +18,8 @@ pub(super) struct Replicated {
     pub(super) deaths: u64,
     /// Flips that were applied and changed the owner.
     pub(super) flips: u32,
+    /// Whether the last one was forced.
+    pub(super) forced: bool,
 }
 
 impl Replicated {
@@ -28,7 +30,13 @@ impl Replicated {
             epoch: Epoch(1),
             data: birth,
             min_end: Offset(0),
-            lineage: vec![Reign { epoch: Epoch(1), start: Offset(0), owner: A, data: birth }],
+            lineage: vec![Reign {
+                epoch: Epoch(1),
+                start: Offset(0),
+                owner: A,
+                data: birth,
+                residue: Residue::None,
+            }],
             lineage_cut: false,
             target: Some(B),
             move_id: MoveId(1),
@@ -37,7 +45,14 @@ impl Replicated {
             reported_hwm: None,
             pinned: false,
         };
-        Self { row: Some(row), source_incarnation: 1, dead: None, deaths: 0, flips: 0 }
+        Self {
+            row: Some(row),
+            source_incarnation: 1,
+            dead: None,
+            deaths: 0,
+            flips: 0,
+            forced: false,
+        }
     }
 
     pub(super) fn set_target(&mut self, target: Option<NodeId>) {
@@ -117,13 +132,18 @@ impl Replicated {
         row.data = *attempt;
         row.min_end = row.min_end.max(*hwm);
         let (epoch, owner) = (row.epoch, row.owner);
-        row.lineage.push(Reign { epoch, start: *end, owner, data: *attempt });
+        let residue = match fence {
+            Fence::Normal { .. } => Residue::None,
+            Fence::Forced { .. } => Residue::Pending,
+        };
+        row.lineage.push(Reign { epoch, start: *end, owner, data: *attempt, residue });
         row.target = None;
         row.move_id = row.move_id.next();
         row.burned = None;
         row.revoked = None;
         row.reported_hwm = None;
         self.flips += 1;
+        self.forced = matches!(fence, Fence::Forced { .. });
         Reply::Applied(Applied::Won(epoch))
     }
 

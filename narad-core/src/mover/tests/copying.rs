@@ -1,0 +1,219 @@
+//! From the row to a staged copy, and what may come between.
+
+use alloc::vec;
+
+use super::super::*;
+use super::bench::*;
+use crate::ids::{MoveId, Offset};
+use crate::partition::{Listing, Manifest};
+
+/// R13, R15, R24: from the row to the first bytes; the session is durable before any is copied.
+#[test]
+fn the_session_is_durable_before_the_first_copy() {
+    let mut bench = Bench::listing();
+    let effects = bench.answer(Outcome::List(Ok(listing(100))));
+    assert_eq!(effects, [Does::Run(Operation::Checkpoint(manifest(vec![])))]);
+    assert_eq!(bench.answer(Outcome::Checkpoint(Ok(()))), [copy(0, 64)]);
+    bench.now = bench.now.after(Duration::from_millis(1));
+    assert_eq!(bench.answer(Outcome::Copy(Ok(copied(64)))), [copy(64, 36)]);
+    let effects = bench.answer(Outcome::Copy(Ok(copied(100))));
+    assert_eq!(effects, [Does::Run(Operation::Checkpoint(manifest(vec![staged(100)])))]);
+    let effects = bench.answer(Outcome::Checkpoint(Ok(())));
+    assert_eq!(effects, [Does::Note(Note::PassEnded { pass: 1, copied_bytes: 100 })]);
+    assert_eq!(bench.mover.deadline().map(|deadline| deadline.why), Some("next pass"));
+}
+
+/// H16, H17: bytes that the source does not vouch for are first forgotten by the manifest and
+/// then dropped.
+#[test]
+fn the_manifest_forgets_before_the_disk_does() {
+    let found = Recovered { staging: Some(manifest(vec![staged(64)])), installed: vec![] };
+    let mut bench = Bench::new(found);
+    bench.answer(Outcome::ReadRow(Ok(Some(row()))));
+    let effects = bench.answer(Outcome::List(Ok(listing(100))));
+    let dropped = Does::Note(Note::Dropped { extents: 1, bytes: 64 });
+    assert_eq!(effects, [dropped, Does::Run(Operation::Checkpoint(manifest(vec![])))]);
+    let effects = bench.answer(Outcome::Checkpoint(Ok(())));
+    assert_eq!(effects, [Does::Run(Operation::Trim { keep: vec![] })]);
+    assert_eq!(bench.answer(Outcome::Trim(Ok(()))), [copy(0, 64)]);
+}
+
+/// H16: a source that shows another life is asked to compare before anything is added.
+#[test]
+fn another_life_of_the_source_is_compared_first() {
+    let mut bench = Bench::listing();
+    bench.answer(Outcome::List(Ok(listing(100))));
+    bench.answer(Outcome::Checkpoint(Ok(())));
+    bench.answer(Outcome::Copy(Ok(copied(64))));
+    bench.answer(Outcome::Copy(Ok(copied(100))));
+    bench.answer(Outcome::Checkpoint(Ok(())));
+    bench.wake();
+    let reborn = Listing { incarnation: Incarnation(9), ..listing(200) };
+    assert_eq!(bench.answer(Outcome::List(Ok(reborn))), []);
+    let list = Operation::List { source: A, move_id: MoveId(4), check: vec![staged(100)] };
+    assert_eq!(bench.wake(), [Does::Run(list)]);
+}
+
+/// H16: a source that dies before it could compare the staged bytes with its new life is not
+/// promoted over.
+#[test]
+fn a_copy_that_was_not_compared_is_not_promoted() {
+    let mut bench = Bench::listing();
+    bench.answer(Outcome::List(Ok(listing(100))));
+    bench.answer(Outcome::Checkpoint(Ok(())));
+    bench.answer(Outcome::Copy(Ok(copied(64))));
+    bench.answer(Outcome::Copy(Ok(copied(100))));
+    bench.answer(Outcome::Checkpoint(Ok(())));
+    bench.wake();
+    let reborn = Listing { incarnation: Incarnation(9), ..listing(200) };
+    bench.answer(Outcome::List(Ok(reborn)));
+    let dead = SourceHealth::Dead {
+        generation: Generation(1),
+        since: Instant::ORIGIN,
+        promote_after: Duration::ZERO,
+    };
+    assert_eq!(bench.tell(Event::Source(A, dead)), []);
+    // What the new life has shown is remembered all the same.
+    let shown = Manifest { hwm: Offset(20), ..manifest(vec![staged(100)]) };
+    assert_eq!(bench.wake(), [Does::Run(Operation::Checkpoint(shown))]);
+    let refusal = crate::promote::Refusal::NotCompared;
+    let waiting = Does::Note(Note::Waiting(Waiting::PromoteRefused(refusal)));
+    assert_eq!(bench.answer(Outcome::Checkpoint(Ok(()))), [waiting]);
+}
+
+/// H5, H30: the same node under a new plan: a session of its own, the staged bytes compared, and
+/// the passes counted anew.
+#[test]
+fn a_new_plan_has_its_own_session() {
+    let mut bench = Bench::preparing();
+    let again = Assignment { move_id: MoveId(6), ..row() };
+    bench.tell(Event::Row(Some(again.clone())));
+    let effects = bench.answer(Outcome::Prepare(Err(Fault::Cancelled)));
+    assert_eq!(effects, [Does::Run(Operation::ReadRow)]);
+    bench.now = bench.now.after(Duration::from_secs(1));
+    let effects = bench.answer(Outcome::ReadRow(Ok(Some(again))));
+    let list = Operation::List { source: A, move_id: MoveId(6), check: vec![staged(100)] };
+    assert_eq!(effects, [Does::Run(list)]);
+    let agreed = Listing { agreed: vec![Offset(0)], ..listing(164) };
+    let effects = bench.answer(Outcome::List(Ok(agreed)));
+    let manifest = Manifest { move_id: MoveId(6), hwm: Offset(16), ..manifest(vec![staged(100)]) };
+    assert_eq!(effects, [Does::Run(Operation::Checkpoint(manifest))]);
+    assert_eq!(bench.answer(Outcome::Checkpoint(Ok(()))), [copy(100, 64)]);
+    bench.answer(Outcome::Copy(Ok(copied(164))));
+    let effects = bench.answer(Outcome::Checkpoint(Ok(())));
+    assert_eq!(effects, [Does::Note(Note::PassEnded { pass: 1, copied_bytes: 64 })]);
+}
+
+/// H17: after a failed checkpoint only what an earlier one made durable counts, and the disk is
+/// cut to it before anything is copied.
+#[test]
+fn a_failed_checkpoint_takes_bytes_back() {
+    let mut bench = Bench::listing();
+    bench.answer(Outcome::List(Ok(listing(100))));
+    bench.answer(Outcome::Checkpoint(Ok(())));
+    bench.answer(Outcome::Copy(Ok(copied(64))));
+    bench.answer(Outcome::Copy(Ok(copied(100))));
+    let effects = bench.answer(Outcome::Checkpoint(Err(Fault::Disk)));
+    assert_eq!(effects, [Does::Note(Note::Waiting(Waiting::Disk))]);
+    bench.wake();
+    let effects = bench.answer(Outcome::List(Ok(listing(100))));
+    assert_eq!(effects, [Does::Run(Operation::Checkpoint(manifest(vec![])))]);
+    let effects = bench.answer(Outcome::Checkpoint(Ok(())));
+    assert_eq!(effects, [Does::Run(Operation::Trim { keep: vec![] })]);
+    assert_eq!(bench.answer(Outcome::Trim(Ok(()))), [copy(0, 64)]);
+}
+
+/// Rule 2: an answer that is not this machine's is noted and changes nothing.
+#[test]
+fn a_stale_answer_is_noted() {
+    let mut bench = Bench::listing();
+    let (op, _) = bench.running[0].clone();
+    bench.answer(Outcome::List(Err(Fault::Unreachable)));
+    let before = bench.mover.clone();
+    let effects = bench.tell(Event::Done(op, Outcome::List(Ok(listing(100)))));
+    assert_eq!(effects, [Does::Note(Note::Stale(op))]);
+    assert_eq!(bench.mover, before);
+}
+
+/// R62, R63: with a dead source the machine wants to be woken when it may promote, and not
+/// before.
+#[test]
+fn a_dead_source_sets_the_deadline() {
+    let mut bench = Bench::listing();
+    let dead = SourceHealth::Dead {
+        generation: Generation(1),
+        since: bench.now,
+        promote_after: Duration::from_millis(150),
+    };
+    assert_eq!(bench.tell(Event::Source(A, dead)), []);
+    let due = bench.now.after(Duration::from_millis(150));
+    assert_eq!(bench.mover.deadline().map(|deadline| deadline.at), Some(due));
+    let effects = bench.answer(Outcome::List(Err(Fault::TimedOut)));
+    assert_eq!(effects, [Does::Note(Note::Waiting(Waiting::SourceDead))]);
+    while bench.now < due {
+        bench.wake();
+        if bench.now < due {
+            bench.answer(Outcome::List(Err(Fault::TimedOut)));
+        }
+    }
+    let refusal = crate::promote::Refusal::NeverReached;
+    assert_eq!(bench.mover.progress().waiting, Some(Waiting::PromoteRefused(refusal)));
+    assert_eq!(bench.mover.deadline(), None);
+    assert!(!bench.mover.progress().holds_slot);
+    // News of the source ends the wait at once.
+    let alive = SourceHealth::Alive { incarnation: Incarnation(9) };
+    let effects = bench.tell(Event::Source(A, alive));
+    assert!(matches!(effects[..], [Does::Run(Operation::List { .. })] | []), "{effects:?}");
+}
+
+/// Rule 4: a driver that answers with another kind of outcome has a bug.
+#[test]
+#[should_panic(expected = "was answered by")]
+fn an_answer_of_another_kind_panics() {
+    Bench::listing().answer(Outcome::Probe(Ok(())));
+}
+
+/// DESIGN 3, rule 6: two nodes that fail together do not come back together, and one node does
+/// the same each time.
+#[test]
+fn pauses_are_jittered_by_the_seed() {
+    let pause = |seed: u64| {
+        let mut config = Config::new(seed);
+        config.retry_min = Duration::from_secs(1);
+        let me = Me { node: B, incarnation: Incarnation(1) };
+        let mut out = Effects::default();
+        let now = Instant::ORIGIN;
+        let mut mover = Mover::new(now, me, PARTITION, config, Recovered::default(), &mut out);
+        let Some(Effect::Run(op, _)) = out.drain().next() else { unreachable!() };
+        let event = Event::Done(op, Outcome::ReadRow(Err(Fault::Unreachable)));
+        mover.handle(now, event, &mut out);
+        mover.deadline().unwrap().at.since_origin()
+    };
+    assert_eq!(pause(1), pause(1));
+    assert_ne!(pause(1), pause(2));
+    for seed in 0..100 {
+        let range = Duration::from_millis(500)..=Duration::from_secs(1);
+        assert!(range.contains(&pause(seed)));
+    }
+}
+
+/// H17, `case_044`: a cancelled copy may have written: what it left is cut off before the copy is
+/// read back.
+#[test]
+fn what_a_cancelled_copy_left_is_cut_off() {
+    let mut bench = Bench::listing();
+    bench.answer(Outcome::List(Ok(listing(100))));
+    bench.answer(Outcome::Checkpoint(Ok(())));
+    let dead = SourceHealth::Dead {
+        generation: Generation(1),
+        since: Instant::ORIGIN,
+        promote_after: Duration::ZERO,
+    };
+    bench.tell(Event::Source(A, dead));
+    let Does::Run(running) = copy(0, 64) else { unreachable!() };
+    assert_eq!(bench.wake(), [Does::Cancel(running)]);
+    let effects = bench.answer(Outcome::Copy(Ok(copied(64))));
+    assert_eq!(effects, [Does::Run(Operation::Checkpoint(manifest(vec![])))]);
+    let effects = bench.answer(Outcome::Checkpoint(Ok(())));
+    assert_eq!(effects, [Does::Run(Operation::Trim { keep: vec![] })]);
+}

@@ -1,0 +1,62 @@
+//! Why a node did not do what it was asked.
+
+/// Why a node did not do what it was asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ServiceError {
+    /// No leader could be reached.
+    #[error("the cluster has no leader at the moment; try again")]
+    NoLeader,
+    /// There is no such member.
+    #[error("there is no member {0:?}")]
+    UnknownMember(String),
+    /// There is no such topic.
+    #[error("there is no topic {0:?}")]
+    UnknownTopic(String),
+    /// The topic has no such partition.
+    #[error("topic {topic:?} has no partition {partition}")]
+    UnknownPartition {
+        /// The topic.
+        topic: String,
+        /// The partition asked for.
+        partition: u32,
+    },
+    /// It could never end; nothing was changed.
+    #[error("this cannot be done: {}", .0.join("; "))]
+    Blocked(Vec<String>),
+    /// The cluster refused it; nothing was changed.
+    #[error("the cluster refused: {0}")]
+    Rejected(String),
+    /// A value is outside its range.
+    #[error("{0}")]
+    Invalid(String),
+    /// It may have been done, or may be done yet.
+    #[error("the outcome is not known; ask again, or look before you do anything else")]
+    OutcomeUnknown,
+    /// Another node owns the partition.
+    #[error("another node owns this partition")]
+    NotOwner {
+        /// Where the owner serves HTTP, as `host:port`, if it is known.
+        owner: Option<String>,
+    },
+    /// The partition is about to flip to another owner.
+    #[error("the partition is about to move; try again in a moment")]
+    Frozen,
+    /// The owner is cut off from the leader and may have been succeeded.
+    #[error("the owner has no lease at the moment; try again")]
+    NoLease,
+    /// The owner does not serve the partition yet.
+    #[error("the owner does not serve this partition yet; try again")]
+    NotServing,
+    /// The offsets belong to an earlier reign.
+    #[error("the partition has changed hands since these records were read; they will come again")]
+    StaleEpoch,
+    /// There is no room left.
+    #[error("the node's disk is full; free space on it or move partitions away")]
+    DiskFull,
+    /// Too much is under way.
+    #[error("the node is busy; try again in a moment")]
+    Busy,
+    /// A fault of the node.
+    #[error("the node failed: {0}")]
+    Internal(String),
+}
