@@ -219,8 +219,6 @@ impl Armed {
 
 fn name_of(operation: &Operation) -> Option<&'static str> {
     match operation {
-        // The replica keeps these to itself; it tells of them by a [`Step`].
-        Operation::Append(_) => None,
         Operation::Call { request, .. } => match request {
             Request::Propose(entry) => name_of_command(&entry.command),
             Request::List { .. } => Some("list"),
@@ -252,7 +250,9 @@ fn name_of(operation: &Operation) -> Option<&'static str> {
         }),
         Operation::Watermarks(_) => Some("watermarks"),
         Operation::Inspect(_) => Some("inspect"),
-        Operation::Barrier
+        // The replica keeps most of these to itself; of what it appends it tells by a [`Step`].
+        Operation::Append(_)
+        | Operation::Barrier
         | Operation::Survey
         | Operation::Configure(_)
         | Operation::Transfer { .. }

@@ -59,7 +59,7 @@ fn a_fast_writer_is_frozen_soon_under_a_throttle_too() {
     for write_percent in [115, 130, 200, 300] {
         let mut world = world(write_percent);
         world.throttled = Duration::from_millis(1);
-        world.config.freeze_ttl = Duration::from_secs(600);
+        world.config.freeze_ttl = Duration::from_mins(10);
         world.run();
         world.assert_moved();
         assert_eq!(not_converged(&world).len(), 1, "{write_percent}");
