@@ -6,9 +6,10 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::harness::{Cluster, Node, eventually, free_port, narad, plain};
+use super::harness::{Cluster, eventually};
 use super::http;
 use super::ledger::{Ledger, Writers};
+use super::node::{Node, free_port, narad, plain};
 
 const TOPIC: &str = "orders";
 

@@ -44,7 +44,7 @@ pub(crate) async fn filled(ledger: &Ledger, policy: &str) -> (Cluster, String, S
 
 /// Looks at the disk of a node that does not run.
 fn store(cluster: &Cluster, name: &str) -> (SegmentStore, PartitionId) {
-    let disk = RealDisk::new(&cluster.nodes[name].data()).unwrap();
+    let disk = RealDisk::new(cluster.nodes[name].data()).unwrap();
     let store = SegmentStore::new(Arc::new(disk), LogLimits::default()).unwrap();
     let found = store.recover().unwrap();
     let (partition, _) = found.partitions[0];
