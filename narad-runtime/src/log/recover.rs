@@ -12,7 +12,7 @@ use super::frame::{FILE_HEADER, check_file_header};
 use super::index::SparseIndex;
 use super::side::{self, Sealed, Segments};
 use super::{LogError, Segment, View, create_segment, scan};
-use crate::disk::{Disk, DiskFile, Open};
+use crate::disk::{Disk, DiskError, DiskFile, Open};
 
 /// What opening a log came upon.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -69,22 +69,23 @@ pub(super) fn recover(disk: &dyn Disk, dir: &Path) -> Result<Found, LogError> {
         }
         segments.push(segment);
     }
-    let Last { checker, file: mut last_file, whole } =
+    let Last { checker, file: mut last_file, hwm: seen_last, epoch: epoch_last, seal } =
         recover_last(disk, dir, last, &mut recovery)?;
-    hwm = hwm.max(whole.hwm());
-    epoch = epoch.max(whole.epoch());
+    hwm = hwm.max(seen_last);
+    epoch = epoch.max(epoch_last);
     let (position, seen) = consumers(disk, dir)?;
     hwm = hwm.max(seen).max(bases[0]);
 
     // Offsets that were given once are never given again, though their records are gone.
     let listed_end = listed.iter().flat_map(|listed| &listed.sealed).map(|one| one.end).max();
-    let end = checker.end();
-    let torn = whole.torn().map(|torn| torn.offset);
-    let given = hwm.max(listed_end.unwrap_or_default()).max(torn.unwrap_or_default());
-    let position_of_end = checker.fed();
-    segments.push(Segment { end: end.max(given), ..describe(checker) });
+    let end = seal.unwrap_or(checker.end());
+    let given = hwm.max(listed_end.unwrap_or_default()).max(end);
     if given > end {
-        recovery.damage.push(Damage { segment: last, offset: end, position: position_of_end });
+        let position = checker.fed();
+        recovery.damage.push(Damage { segment: last, offset: end, position });
+    }
+    segments.push(Segment { end: given, ..describe(checker) });
+    if given > end || seal.is_some() {
         last_file = create_segment(disk, dir, given)?;
         disk.sync_dir(dir)?;
         segments.push(describe(scan(disk, dir, given, u64::MAX)?));
@@ -116,13 +117,44 @@ fn present_bases(
     Ok(kept)
 }
 
+/// How a segment that nothing follows ends.
+pub(crate) enum Ending {
+    /// With a whole frame.
+    Whole,
+    /// With a torn append: the segment is to be cut at this position, and is then what the check
+    /// says. Below the file header nothing is left but an empty segment.
+    Torn { at: u64, kept: Box<Checker> },
+    /// With a torn append whose header proves that the records before it were durable, while they
+    /// are damaged. Without the torn append they would look torn themselves, and their offsets be
+    /// given again: all of it stays, and the log goes on in a segment that begins at this offset.
+    Damaged { next: Offset },
+}
+
+/// Finds out how a segment that nothing follows ends. Changes nothing.
+pub(crate) fn ending(disk: &dyn Disk, dir: &Path, whole: &Checker) -> Result<Ending, DiskError> {
+    let (base, Some(torn)) = (whole.segment(), whole.torn()) else { return Ok(Ending::Whole) };
+    let mut at = torn.position;
+    while at >= FILE_HEADER as u64 {
+        let kept = scan(disk, dir, base, at)?;
+        match kept.torn() {
+            None => return Ok(Ending::Torn { at, kept: Box::new(kept) }),
+            Some(_) if torn.offset > base => return Ok(Ending::Damaged { next: torn.offset }),
+            // No offset was given here.
+            Some(earlier) => at = earlier.position,
+        }
+    }
+    Ok(Ending::Torn { at, kept: Box::new(Checker::of_empty(base)) })
+}
+
 /// The last segment, ready to be appended to.
 struct Last {
     checker: Checker,
     file: Arc<dyn DiskFile>,
-    /// The segment as it was before the cut. The header of a torn append is evidence still: of a
-    /// high watermark, and of the records before it, which may be damaged themselves.
-    whole: Checker,
+    /// What its frames say, that of a torn append included: a header by itself is evidence.
+    hwm: Offset,
+    epoch: Epoch,
+    /// Where the log must go on in another segment.
+    seal: Option<Offset>,
 }
 
 /// Reads the last segment, cuts a torn append off, and writes the last whole one again.
@@ -136,20 +168,27 @@ fn recover_last(
     let file = disk.open(&path, Open::Existing)?;
     refuse_newer(&*file, &path, base)?;
     let whole = scan(disk, dir, base, u64::MAX)?;
-    let mut checker = whole.clone();
-    if let Some(torn) = whole.torn() {
-        recovery.cut_bytes = checker.fed() - torn.position;
-        if torn.position < FILE_HEADER as u64 {
-            create_segment(disk, dir, base)?;
-        } else {
-            file.set_len(torn.position)?;
+    let (hwm, epoch) = (whole.hwm(), whole.epoch());
+    let (checker, seal) = match ending(disk, dir, &whole)? {
+        Ending::Whole => (whole, None),
+        Ending::Torn { at, kept } => {
+            recovery.cut_bytes = whole.fed() - at;
+            if at < FILE_HEADER as u64 {
+                create_segment(disk, dir, base)?;
+            } else {
+                file.set_len(at)?;
+            }
+            (*kept, None)
         }
-        checker = scan(disk, dir, base, u64::MAX)?;
-    }
+        Ending::Damaged { next } => {
+            recovery.damage.extend(whole.torn());
+            (whole, Some(next))
+        }
+    };
     rewrite(&*file, checker.last_append(), checker.fed())?;
     disk.sync_dir(dir)?;
     recovery.damage.extend_from_slice(checker.damage());
-    Ok(Last { checker, file, whole })
+    Ok(Last { checker, file, hwm, epoch, seal })
 }
 
 /// Refuses a segment of a newer binary, which must not be taken for a torn one.

@@ -6,9 +6,8 @@ use narad_core::partition::{Boundary, Staged, Verified};
 use super::staging::Staging;
 use super::{Refusal, StoreError};
 use crate::disk::Disk;
-use crate::log::check::{Checker, Damage};
-use crate::log::frame::file_header;
-use crate::log::{digest_of, scan};
+use crate::log::check::Checker;
+use crate::log::{Ending, digest_of, ending};
 
 impl Staging {
     /// Judges the copy against a boundary. All frames were checked while they streamed; only what an
@@ -32,11 +31,14 @@ impl Staging {
             return refuse(Refusal::BelowHwm { end: shape.end, hwm: boundary.hwm });
         }
         let mut extents = self.staged();
-        if let (Some(torn), Some(last)) = (shape.torn, extents.last_mut()) {
-            let checker = scan(disk, &self.dir, torn.segment, torn.position)?;
-            *last = staged_by(&checker);
-            if checker.end() < torn.offset {
-                extents.push(empty_from(torn.offset));
+        if let (true, Some(last)) = (shape.torn, checkers.last()) {
+            match ending(disk, &self.dir, last)? {
+                Ending::Whole => {}
+                Ending::Torn { kept, .. } => {
+                    extents.pop();
+                    extents.push(staged_by(&kept));
+                }
+                Ending::Damaged { next } => extents.push(staged_by(&Checker::of_empty(next))),
             }
         }
         let digest = digest_of(extents);
@@ -50,8 +52,8 @@ impl Staging {
 /// What the frames of a copy add up to.
 struct Shape {
     end: Offset,
-    /// The torn last append of a copy whose source is dead; it does not count.
-    torn: Option<Damage>,
+    /// Whether the last append of a copy whose source is dead is torn; it does not count.
+    torn: bool,
     /// The first hole. It is the source's own if the digests are equal (`case_048`).
     gap: Option<Refusal>,
 }
@@ -60,7 +62,7 @@ fn shape(checkers: &[&Checker], boundary: &Boundary) -> Result<Shape, Refusal> {
     let start = boundary.start;
     let Some((last, sealed)) = checkers.split_last() else {
         return if boundary.end == start || boundary.digest.is_none() {
-            Ok(Shape { end: start, torn: None, gap: None })
+            Ok(Shape { end: start, torn: false, gap: None })
         } else {
             Err(Refusal::Gap { end: start, next: boundary.end })
         };
@@ -71,7 +73,8 @@ fn shape(checkers: &[&Checker], boundary: &Boundary) -> Result<Shape, Refusal> {
     }
     let mut gap = None;
     for (at, checker) in sealed.iter().enumerate() {
-        let (end, next) = (checker.end(), checkers[at + 1].segment());
+        let end = checker.torn().map_or(checker.end(), |torn| torn.offset);
+        let next = checkers[at + 1].segment();
         if end > next {
             return Err(Refusal::Gap { end, next });
         }
@@ -85,20 +88,12 @@ fn shape(checkers: &[&Checker], boundary: &Boundary) -> Result<Shape, Refusal> {
     }
     match (last.torn(), boundary.digest) {
         (Some(torn), Some(_)) => Err(Refusal::Torn { base: torn.segment, position: torn.position }),
-        (Some(torn), None) => Ok(Shape { end: torn.offset, torn: Some(torn), gap }),
+        (Some(torn), None) => Ok(Shape { end: torn.offset, torn: true, gap }),
         (None, Some(_)) if last.end() != boundary.end => {
             Err(Refusal::End { found: last.end(), end: boundary.end })
         }
-        (None, Some(_) | None) => Ok(Shape { end: last.end(), torn: None, gap }),
+        (None, Some(_) | None) => Ok(Shape { end: last.end(), torn: false, gap }),
     }
-}
-
-/// Describes the segment that an installation adds where the records before a torn append are
-/// damaged: only its name still says that their offsets were given.
-fn empty_from(base: Offset) -> Staged {
-    let mut checker = Checker::new(base);
-    checker.feed(&file_header(base));
-    staged_by(&checker)
 }
 
 /// Describes bytes by the check that they went through.

@@ -163,19 +163,33 @@ fn a_log_with_a_hole_moves_as_it_is() {
 /// those are damaged: their offsets are not given again, by the owner or by a copy that succeeds it.
 #[test]
 fn damage_before_a_torn_append_gives_no_offset_twice() {
+    // The header of the first record's frame, or its payload.
+    for damage in [30, 80] {
+        damage_before_a_torn_append(damage);
+    }
+}
+
+fn damage_before_a_torn_append(at: usize) {
     let (disk, store, log) = source(0, 2);
     let bytes = list(&*log, &[]).extents[0].bytes.0;
     log.close().expect("works");
     let born = Attempt::birth(NodeId(1));
     let path = segment(&Path::new("partitions/7/2").join(born.to_string()), 0);
-    disk.rot(&path, 30, 1);
+    disk.rot(&path, at, 1);
     disk.open(&path, Open::Existing).expect("there").set_len(bytes - 1).expect("works");
     let mut damaged = vec![0; usize::try_from(bytes).expect("small") - 1];
     disk.open(&path, Open::Existing).expect("there").read_at(0, &mut damaged).expect("works");
 
     let log = store.open(P, born).expect("opens");
     assert_eq!((log.bounds().start, log.bounds().end), (Offset(0), Offset(1)));
-    assert!(log.recovery().cut_bytes > 0 && !log.recovery().damage.is_empty());
+    assert_eq!((log.recovery().cut_bytes, log.recovery().damage.is_empty()), (0, false));
+
+    // Once more, and to another node.
+    log.close().expect("works");
+    let log = store.open(P, born).expect("opens");
+    assert_eq!(log.bounds().end, Offset(1));
+    let copy = relocate(&*log, &new_store(&MemDisk::new()), attempt(7, 0));
+    assert_eq!((copy.bounds(), copy.digest()), (log.bounds(), log.digest()));
 
     let store = new_store(&MemDisk::new());
     let listing = list(&*log, &[]);
