@@ -3,6 +3,8 @@
 use divan::{Bencher, black_box};
 use narad_core::ids::{ByteCount, Epoch, Incarnation, LogGeneration, Offset};
 use narad_core::partition::{Checksum, Extent, Listing};
+use narad_core::peer::Answer;
+use narad_runtime::wire::Wire;
 
 /// Listings from one segment to 64 GiB in segments of 64 MiB.
 const EXTENTS: [u64; 3] = [1, 32, 1024];
@@ -45,4 +47,18 @@ fn bytes(bencher: Bencher<'_, '_>, extents: u64) {
 fn clone(bencher: Bencher<'_, '_>, extents: u64) {
     let listing = listing(extents);
     bencher.bench(|| black_box(&listing).clone());
+}
+
+/// Makes bytes of a listing, as its source does.
+#[divan::bench(args = EXTENTS)]
+fn encode(bencher: Bencher<'_, '_>, extents: u64) {
+    let answer = Answer::Listing(listing(extents));
+    bencher.bench(|| black_box(&answer).to_bytes());
+}
+
+/// Makes a listing of bytes, as its destination does.
+#[divan::bench(args = EXTENTS)]
+fn decode(bencher: Bencher<'_, '_>, extents: u64) {
+    let bytes = Answer::Listing(listing(extents)).to_bytes();
+    bencher.bench(|| Answer::from_bytes(black_box(&bytes)));
 }

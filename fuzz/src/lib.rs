@@ -12,6 +12,9 @@
 //! replays the files and folders that it is given, and `cargo test` replays the committed corpus,
 //! so an input that once failed stays a regression test on plain stable Rust.
 
+pub mod forge;
+pub mod logs;
+
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -42,6 +45,19 @@ macro_rules! target {
             }
         }
     };
+}
+
+/// Splits an input into the messages of a sequence: each is a length of two bytes, little-endian, and
+/// as many bytes as there are of that.
+pub fn messages(input: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = input;
+    std::iter::from_fn(move || {
+        let (length, after) = rest.split_first_chunk()?;
+        let length = usize::from(u16::from_le_bytes(*length)).min(after.len());
+        let (message, after) = after.split_at(length);
+        rest = after;
+        Some(message)
+    })
 }
 
 /// Lists the committed inputs of a target, in the order of their names.

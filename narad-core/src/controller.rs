@@ -23,33 +23,38 @@
 //! 2. One pass at a time: a new survey begins when the last proposal of the pass before it has
 //!    been answered (R78).
 //! 3. Nobody is judged dead by anything but this node's own clock and what it received itself
-//!    (H19), and not before it has led for a while (case M137).
+//!    (H19), not before it has led for a while, and not by one that has slept (case M137).
+//! 4. At most [`Controller::PASS_COMMANDS_MAX`] commands and one step of the configuration leave
+//!    one pass, and two passes are at least `pass_interval` apart.
 //!
 //! # After a restart
 //!
 //! Nothing is remembered: a new leader starts to listen anew and judges later.
 
 mod deaths;
+mod decisions;
 mod membership;
 mod moves;
 pub mod preflight;
 
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::vec::Vec;
 use core::mem;
 
 use crate::config::Config;
 use crate::effects::{Deadline, Effects, OpId, Ops};
-use crate::ids::{Incarnation, LogIndex, NodeId, PartitionId};
-use crate::metastore::{Applied, Command, Reason, Reply, State};
+use crate::ids::{Incarnation, LogIndex, MoveId, NodeId, PartitionId};
+use crate::metastore::{Command, Reason, Reply, State};
 use crate::proposals::Proposed;
 use crate::time::Instant;
 
+use deaths::Hearing;
+use decisions::Decisions;
 pub use membership::Change;
+use membership::Retirement;
 pub use moves::placement;
 
 /// Something the façade tells the controller.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
     /// Time passed.
     Wake,
@@ -63,13 +68,15 @@ pub enum Event {
         node: NodeId,
         /// The life that spoke.
         incarnation: Incarnation,
+        /// Moves to it that cannot go on.
+        stuck: BTreeSet<(PartitionId, MoveId)>,
     },
     /// Something changed that a pass might act upon: no need to wait for the interval.
     Dirty,
 }
 
 /// Work with an answer. There is no operation that addresses another node (R6).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
     /// A read barrier, and how far each replica has come.
     Survey,
@@ -85,7 +92,7 @@ pub enum Operation {
 }
 
 /// How an operation ended. Variants mirror [`Operation`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
     /// See [`Operation::Survey`]; `None` if no barrier was reached.
     Survey(Option<Survey>),
@@ -99,7 +106,7 @@ pub enum Outcome {
 }
 
 /// What the log looked like behind a barrier; the leave to make decisions.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Survey {
     barrier: LogIndex,
     matched: BTreeMap<NodeId, LogIndex>,
@@ -121,7 +128,7 @@ impl Survey {
 }
 
 /// Something the controller asks for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
     /// Run an operation; exactly one [`Event::Done`] answers it, unless the process ends first.
     Run(OpId, Operation),
@@ -130,7 +137,7 @@ pub enum Effect {
 }
 
 /// Something worth knowing.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Note {
     /// A member has not been heard of for `dead_timeout` and is being declared dead.
@@ -138,6 +145,9 @@ pub enum Note {
         /// The member.
         node: NodeId,
     },
+    /// Members are silent, but so are more voters than can be: the fault is on this side, nobody
+    /// is declared dead.
+    Deaf,
     /// Moves were planned.
     Planned {
         /// How many start now.
@@ -177,26 +187,36 @@ pub struct Controller {
     config: Config,
     ops: Ops,
     stage: Stage,
-    /// When each member was last heard of by this node, and in which life.
-    heard: BTreeMap<NodeId, Heard>,
+    hearing: Hearing,
+    /// Whether fewer voters were heard than can be, so that it is noted once.
+    deaf: bool,
     /// Since when this node has seen each dead target dead.
     dead_since: BTreeMap<NodeId, Instant>,
-    /// Why a draining node was refused its retirement last, so that it is noted once.
-    blocked: BTreeMap<NodeId, Reason>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Heard {
-    incarnation: Incarnation,
-    at: Instant,
+    retiring: BTreeMap<NodeId, Retirement>,
+    /// Since when this node has seen a joint change under way.
+    joint_since: Option<Instant>,
+    /// Who was asked to take the lead over.
+    heirs: BTreeSet<NodeId>,
+    /// Where the log was at the last plan, if it started nothing.
+    planned: Option<LogIndex>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Stage {
     Following,
-    Idle { since: Instant, next: Instant },
-    Surveying { since: Instant, op: OpId, again: bool },
-    Proposing { since: Instant, pending: BTreeMap<OpId, Asked>, again: bool },
+    /// `earliest`: when a pass may begin if something changes before `next`.
+    Idle {
+        earliest: Instant,
+        next: Instant,
+    },
+    Surveying {
+        op: OpId,
+        again: bool,
+    },
+    Proposing {
+        pending: BTreeMap<OpId, Asked>,
+        again: bool,
+    },
 }
 
 /// What a pending operation was for.
@@ -221,19 +241,27 @@ impl Controller {
             config,
             ops: Ops::new(incarnation),
             stage: Stage::Following,
-            heard: BTreeMap::new(),
+            hearing: Hearing::new(Instant::ORIGIN),
+            deaf: false,
             dead_since: BTreeMap::new(),
-            blocked: BTreeMap::new(),
+            retiring: BTreeMap::new(),
+            joint_since: None,
+            heirs: BTreeSet::new(),
+            planned: None,
         }
     }
 
     /// Advances by one event. `state` is what this node has applied.
     pub fn handle(&mut self, now: Instant, state: &State, event: Event, out: &mut Effects<Effect>) {
+        self.hearing.stay_awake(now, &self.config, state.policy());
         match event {
             Event::Leading(true) => self.lead(now),
             Event::Leading(false) => self.stage = Stage::Following,
-            Event::Heard { node, incarnation } => {
-                self.heard.insert(node, Heard { incarnation, at: now });
+            Event::Heard { node, incarnation, stuck } => {
+                if self.hearing.hear(now, node, incarnation, stuck) {
+                    self.planned = None;
+                    self.hurry(now);
+                }
             }
             Event::Dirty => self.hurry(now),
             Event::Wake => self.wake(now, out),
@@ -246,7 +274,11 @@ impl Controller {
     pub fn deadline(&self) -> Option<Deadline> {
         match &self.stage {
             Stage::Idle { next, .. } => Some(Deadline { at: *next, why: "controller pass" }),
-            Stage::Following | Stage::Surveying { .. } | Stage::Proposing { .. } => None,
+            Stage::Surveying { .. } | Stage::Proposing { .. } => {
+                let at = self.hearing.look_again(self.config.controller_interval);
+                Some(Deadline { at, why: "the controller stays awake" })
+            }
+            Stage::Following => None,
         }
     }
 
@@ -258,28 +290,29 @@ impl Controller {
 
     fn lead(&mut self, now: Instant) {
         if !self.is_leading() {
-            self.heard.clear();
-            self.dead_since.clear();
-            self.blocked.clear();
-            self.stage = Stage::Idle { since: now, next: now };
+            let (me, config, ops) = (self.me, self.config.clone(), self.ops.clone());
+            let stage = Stage::Idle { earliest: now, next: now };
+            let hearing = Hearing::new(now);
+            // Whatever an earlier reign knew is not known any more, except which ids it used.
+            *self = Self { ops, stage, hearing, ..Self::new(me, Incarnation(0), config) };
         }
     }
 
     fn hurry(&mut self, now: Instant) {
         match &mut self.stage {
             Stage::Following => {}
-            Stage::Idle { next, .. } => *next = now.min(*next),
+            Stage::Idle { earliest, next } => *next = now.max(*earliest).min(*next),
             Stage::Surveying { again, .. } | Stage::Proposing { again, .. } => *again = true,
         }
     }
 
     fn wake(&mut self, now: Instant, out: &mut Effects<Effect>) {
-        if let Stage::Idle { since, next } = self.stage
+        if let Stage::Idle { next, .. } = self.stage
             && next <= now
         {
             let op = self.ops.mint();
             out.push(Effect::Run(op, Operation::Survey));
-            self.stage = Stage::Surveying { since, op, again: false };
+            self.stage = Stage::Surveying { op, again: false };
         }
     }
 
@@ -291,63 +324,62 @@ impl Controller {
         outcome: Outcome,
         out: &mut Effects<Effect>,
     ) {
-        let stage = mem::replace(&mut self.stage, Stage::Following);
-        self.stage = match (stage, outcome) {
-            (Stage::Surveying { since, op: mine, again }, Outcome::Survey(survey))
-                if mine == op =>
-            {
+        let before = mem::replace(&mut self.stage, Stage::Following);
+        self.stage = match (before, outcome) {
+            (Stage::Surveying { op: mine, again }, Outcome::Survey(survey)) if mine == op => {
                 match survey {
-                    Some(survey) => self.pass(now, state, since, survey, again, out),
-                    None => Stage::Idle { since, next: now.after(self.config.controller_interval) },
+                    Some(survey) => self.pass(now, state, &survey, again, out),
+                    None => self.rest(now, false),
                 }
             }
-            (Stage::Proposing { since, mut pending, mut again }, outcome) => {
+            (Stage::Proposing { mut pending, again }, outcome) => {
                 if let Some(asked) = pending.remove(&op) {
-                    again |= self.answered(asked, &outcome, out);
+                    self.answered(asked, &outcome, out);
                 }
                 if pending.is_empty() {
-                    self.rest(now, since, again)
+                    self.rest(now, again)
                 } else {
-                    Stage::Proposing { since, pending, again }
+                    Stage::Proposing { pending, again }
                 }
             }
             // An answer from before this node lost the lead, or of an earlier reign.
             (
-                stage @ (Stage::Following | Stage::Idle { .. } | Stage::Surveying { .. }),
+                unmoved @ (Stage::Following | Stage::Idle { .. } | Stage::Surveying { .. }),
                 Outcome::Survey(_)
                 | Outcome::Propose(_)
                 | Outcome::Configure(_)
                 | Outcome::Transfer,
-            ) => stage,
+            ) => unmoved,
         };
     }
 
-    /// Notes what came of an operation; returns whether another pass should follow at once.
-    fn answered(&mut self, asked: Asked, outcome: &Outcome, out: &mut Effects<Effect>) -> bool {
-        match (asked, outcome) {
-            (Asked::Retire(node), Outcome::Propose(Proposed::Replied(Reply::Rejected(reason)))) => {
-                if self.blocked.insert(node, *reason) != Some(*reason) {
+    /// Notes what came of an operation. What it changed shows in the state, and asks for another
+    /// pass there.
+    fn answered(&mut self, asked: Asked, outcome: &Outcome, out: &mut Effects<Effect>) {
+        let Outcome::Propose(proposed) = outcome else { return };
+        match (asked, proposed) {
+            (Asked::Retire(node), Proposed::Replied(Reply::Rejected(reason))) => {
+                let known = self.retiring.get_mut(&node);
+                let before = known.and_then(|known| known.refused.replace(*reason));
+                if before != Some(*reason) {
                     out.push(Effect::Note(Note::RetireBlocked { node, reason: *reason }));
                 }
-                false
             }
-            (Asked::Other, Outcome::Propose(Proposed::Replied(Reply::Rejected(reason)))) => {
+            // Nobody knows: it is asked again.
+            (Asked::Retire(node), Proposed::Unknown) => {
+                self.retiring.remove(&node);
+            }
+            (Asked::Other, Proposed::Replied(Reply::Rejected(reason))) => {
                 out.push(Effect::Note(Note::Outrun(*reason)));
-                false
             }
-            (_, Outcome::Propose(Proposed::Replied(Reply::Applied(applied)))) => {
-                matches!(applied, Applied::Done)
-            }
-            (_, Outcome::Configure(handed)) => *handed,
-            (_, Outcome::Propose(Proposed::Unknown) | Outcome::Transfer | Outcome::Survey(_)) => {
-                false
-            }
+            (_, Proposed::Replied(Reply::Applied(_))) | (Asked::Other, Proposed::Unknown) => {}
         }
     }
 
-    fn rest(&self, now: Instant, since: Instant, again: bool) -> Stage {
-        let pause = if again { self.config.pass_interval } else { self.config.controller_interval };
-        Stage::Idle { since, next: now.after(pause) }
+    fn rest(&self, now: Instant, again: bool) -> Stage {
+        let earliest = now.after(self.config.pass_interval);
+        let next = now.after(self.config.controller_interval);
+        Stage::Idle { earliest, next: if again { earliest } else { next } }
     }
 
     /// One look at the whole state: deaths, first owners, plans, votes.
@@ -355,28 +387,27 @@ impl Controller {
         &mut self,
         now: Instant,
         state: &State,
-        since: Instant,
-        survey: Survey,
+        survey: &Survey,
         again: bool,
         out: &mut Effects<Effect>,
     ) -> Stage {
         let mut decisions = Decisions::default();
-        self.judge_deaths(now, state, since, &mut decisions);
-        moves::assign(state, &mut decisions);
+        self.judge_deaths(now, state, &mut decisions);
+        self.assign(state, &mut decisions);
         self.give_up_targets(now, state, &mut decisions);
-        moves::plan(state, &mut decisions);
-        membership::retire(state, &mut decisions);
-        membership::configure(self.me, state, &survey, &mut decisions);
-        drop(survey);
+        self.plan(state, &mut decisions);
+        self.retire(now, state, &mut decisions);
+        self.configure(now, state, survey, &mut decisions);
 
         for note in decisions.notes {
             out.push(Effect::Note(note));
         }
         let mut pending = BTreeMap::new();
         for command in decisions.commands {
-            let asked = match &command {
-                Command::Retire { node, .. } => Asked::Retire(*node),
-                _ => Asked::Other,
+            let asked = if let Command::Retire { node, .. } = &command {
+                Asked::Retire(*node)
+            } else {
+                Asked::Other
             };
             let op = self.ops.mint();
             out.push(Effect::Run(op, Operation::Propose(command)));
@@ -388,30 +419,9 @@ impl Controller {
             pending.insert(op, Asked::Other);
         }
         if pending.is_empty() {
-            return self.rest(now, since, again);
+            return self.rest(now, again);
         }
-        Stage::Proposing { since, pending, again }
-    }
-}
-
-/// What one pass wants.
-#[derive(Debug, Default)]
-struct Decisions {
-    commands: Vec<Command>,
-    operations: Vec<Operation>,
-    notes: Vec<Note>,
-    /// Partitions that a command of this pass is about already.
-    busy: BTreeSet<PartitionId>,
-}
-
-impl Decisions {
-    /// Adds a command, unless the pass has as many as it may.
-    fn propose(&mut self, command: Command) -> bool {
-        let room = self.commands.len() < Controller::PASS_COMMANDS_MAX;
-        if room {
-            self.commands.push(command);
-        }
-        room
+        Stage::Proposing { pending, again }
     }
 }
 

@@ -47,7 +47,7 @@ impl Ops {
 ///
 /// No effect depends on another effect of the same call: a driver may start them in any order, or
 /// all at once (DESIGN 3, rule 3).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Effects<E> {
     items: Vec<E>,
 }
@@ -84,7 +84,7 @@ impl<E> Effects<E> {
 ///
 /// Derived from the machine's state: it may change with every event, and a driver asks again after
 /// each one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Deadline {
     /// The instant from which on `Wake` does something.
     pub at: Instant,

@@ -41,7 +41,7 @@ use crate::metastore::{Assignment, Residue};
 use crate::time::Instant;
 
 /// Something the façade tells the machine.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
     /// Time passed.
     Wake,
@@ -151,7 +151,7 @@ pub enum Fault {
 }
 
 /// Something the machine asks for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
     /// Run an operation; exactly one [`Event::Done`] answers it, unless the process ends first.
     Run(OpId, Operation),
@@ -203,9 +203,12 @@ enum State {
     /// `fault`: why the log is not to be opened again at once.
     Closing {
         op: OpId,
+        want: Want,
         fault: Option<Fault>,
     },
+    /// What was wanted failed; something else may be tried at once.
     Resting {
+        want: Want,
         until: Instant,
         fault: Fault,
     },
@@ -229,10 +232,13 @@ impl Host {
                 state
             }
             Event::Wake => Self::rested(state, now),
-            Event::Poisoned => match state {
-                State::Open { .. } => self.close(None, out),
-                state => state,
-            },
+            Event::Poisoned => {
+                if let State::Open { want } = state {
+                    self.close(want, None, out)
+                } else {
+                    state
+                }
+            }
             Event::Done(op, outcome) => self.done(now, state, op, outcome, out),
         };
         self.converge(out);
@@ -283,6 +289,18 @@ impl Host {
         }
     }
 
+    /// Returns the directory that is open, being opened or being closed: nobody else may touch it.
+    #[must_use]
+    pub const fn directory(&self) -> Option<Attempt> {
+        match &self.state {
+            State::Opening { want, .. }
+            | State::Exposing { want, .. }
+            | State::Open { want }
+            | State::Closing { want, .. } => Some(want.data),
+            State::Absent | State::Resting { .. } | State::Poisoned => None,
+        }
+    }
+
     /// Returns whether nothing is open and nothing is wanted: the façade may drop the machine and
     /// judge the directory.
     #[must_use]
@@ -294,12 +312,11 @@ impl Host {
     fn converge(&mut self, out: &mut Effects<Effect>) {
         let state = mem::replace(&mut self.state, State::Poisoned);
         self.state = match (state, self.want) {
-            (State::Absent, Some(want)) => {
-                let birth = want.birth();
-                let op = self.run(out, Operation::Open { data: want.data, birth });
-                State::Opening { op, want }
+            (State::Absent, Some(want)) => self.begin(want, out),
+            (State::Resting { want: failed, .. }, Some(want)) if want != failed => {
+                self.begin(want, out)
             }
-            (State::Open { want: open }, want) if want != Some(open) => self.close(None, out),
+            (State::Open { want: open }, want) if want != Some(open) => self.close(open, None, out),
             (state, _) => state,
         };
     }
@@ -316,20 +333,20 @@ impl Host {
             (State::Opening { op: mine, want }, Outcome::Open(result)) if mine == op => {
                 match result {
                     Ok(opened) => self.opened(want, opened, out),
-                    Err(fault) => self.rest(now, fault, out),
+                    Err(fault) => self.rest(now, want, fault, out),
                 }
             }
             (State::Exposing { op: mine, want, opened }, Outcome::Expose(result)) if mine == op => {
                 match result {
                     Ok(()) => self.ready(want, opened, out),
                     // The file may be poisoned: only a new opening says what is durable.
-                    Err(fault) => self.close(Some(fault), out),
+                    Err(fault) => self.close(want, Some(fault), out),
                 }
             }
-            (State::Closing { op: mine, fault }, Outcome::Close) if mine == op => {
+            (State::Closing { op: mine, want, fault }, Outcome::Close) if mine == op => {
                 out.push(Effect::Note(Note::Closed));
                 match fault {
-                    Some(fault) => self.rest(now, fault, out),
+                    Some(fault) => self.rest(now, want, fault, out),
                     None => State::Absent,
                 }
             }
@@ -339,11 +356,11 @@ impl Host {
 
     fn opened(&mut self, want: Want, opened: Opened, out: &mut Effects<Effect>) -> State {
         if self.want != Some(want) {
-            return self.close(None, out);
+            return self.close(want, None, out);
         }
         if opened.end < want.min_end {
             let fault = Fault::Short { end: opened.end, min_end: want.min_end };
-            return self.close(Some(fault), out);
+            return self.close(want, Some(fault), out);
         }
         let served_before = opened.served == Some(want.epoch);
         if served_before || want.forced {
@@ -355,27 +372,31 @@ impl Host {
 
     fn ready(&mut self, want: Want, opened: Opened, out: &mut Effects<Effect>) -> State {
         if self.want != Some(want) {
-            return self.close(None, out);
+            return self.close(want, None, out);
         }
         out.push(Effect::Note(Note::Opened { epoch: want.epoch, end: opened.end }));
         State::Open { want }
     }
 
-    fn close(&mut self, fault: Option<Fault>, out: &mut Effects<Effect>) -> State {
-        let op = self.run(out, Operation::Close);
-        State::Closing { op, fault }
+    fn begin(&mut self, want: Want, out: &mut Effects<Effect>) -> State {
+        let birth = want.birth();
+        let op = self.run(out, Operation::Open { data: want.data, birth });
+        State::Opening { op, want }
     }
 
-    fn rest(&self, now: Instant, fault: Fault, out: &mut Effects<Effect>) -> State {
+    fn close(&mut self, want: Want, fault: Option<Fault>, out: &mut Effects<Effect>) -> State {
+        let op = self.run(out, Operation::Close);
+        State::Closing { op, want, fault }
+    }
+
+    fn rest(&self, now: Instant, want: Want, fault: Fault, out: &mut Effects<Effect>) -> State {
         out.push(Effect::Note(Note::Unavailable(fault)));
-        State::Resting { until: now.after(self.retry_pause), fault }
+        State::Resting { want, until: now.after(self.retry_pause), fault }
     }
 
     fn rested(state: State, now: Instant) -> State {
-        match state {
-            State::Resting { until, .. } if until <= now => State::Absent,
-            state => state,
-        }
+        let is_due = matches!(state, State::Resting { until, .. } if until <= now);
+        if is_due { State::Absent } else { state }
     }
 
     fn run(&mut self, out: &mut Effects<Effect>, operation: Operation) -> OpId {
@@ -386,148 +407,4 @@ impl Host {
 }
 
 #[cfg(test)]
-mod tests {
-    use alloc::vec::Vec;
-
-    use super::*;
-    use crate::ids::{AttemptNo, MoveId};
-
-    const PAUSE: Duration = Duration::from_secs(30);
-
-    fn want(epoch: u64, move_id: u64, min_end: u64, forced: bool) -> Want {
-        let no = AttemptNo { incarnation: Incarnation(move_id.min(1)), n: 0 };
-        Want {
-            data: Attempt { move_id: MoveId(move_id), destination: NodeId(1), no },
-            epoch: Epoch(epoch),
-            min_end: Offset(min_end),
-            forced,
-        }
-    }
-
-    /// A host whose operations are answered by the test, one at a time.
-    struct Bench {
-        host: Host,
-        out: Effects<Effect>,
-        now: Instant,
-    }
-
-    impl Bench {
-        fn new() -> Self {
-            let host = Host::new(Incarnation(1), PAUSE);
-            Self { host, out: Effects::default(), now: Instant::ORIGIN }
-        }
-
-        fn tell(&mut self, event: Event) -> Vec<Operation> {
-            self.host.handle(self.now, event, &mut self.out);
-            self.pending().into_iter().map(|(_, operation)| operation).collect()
-        }
-
-        fn pending(&mut self) -> Vec<(OpId, Operation)> {
-            self.out
-                .as_slice()
-                .iter()
-                .filter_map(|effect| match effect {
-                    Effect::Run(op, operation) => Some((*op, *operation)),
-                    Effect::Note(_) => None,
-                })
-                .collect()
-        }
-
-        /// Answers the one operation that is under way.
-        fn answer(&mut self, outcome: Outcome) -> Vec<Operation> {
-            let pending = self.pending();
-            assert_eq!(pending.len(), 1, "one operation at a time: {pending:?}");
-            self.out = Effects::default();
-            self.tell(Event::Done(pending[0].0, outcome))
-        }
-    }
-
-    fn opened(end: u64, served: Option<u64>) -> Outcome {
-        Outcome::Open(Ok(Opened { end: Offset(end), served: served.map(Epoch) }))
-    }
-
-    /// R41, S4: a copy that was just flipped to is opened with the watermark it was installed with.
-    #[test]
-    fn a_fresh_copy_is_opened_without_exposing_its_hidden_tail() {
-        let mut bench = Bench::new();
-        let want = want(2, 7, 100, false);
-        let open = Operation::Open { data: want.data, birth: None };
-        assert_eq!(bench.tell(Event::Want(Some(want))), [open]);
-        assert_eq!(bench.answer(opened(100, Some(1))), []);
-        assert_eq!(bench.host.open(), Some(Epoch(2)));
-    }
-
-    /// H42, H43: a restarted owner, and one that took over from a dead owner, expose what is
-    /// durable first.
-    #[test]
-    fn a_restarted_or_forced_owner_exposes_what_is_durable() {
-        for (want, served) in [(want(2, 7, 100, false), 2), (want(2, 7, 100, true), 1)] {
-            let mut bench = Bench::new();
-            bench.tell(Event::Want(Some(want)));
-            let expose = Operation::Expose { epoch: Epoch(2) };
-            assert_eq!(bench.answer(opened(120, Some(served))), [expose]);
-            assert_eq!(bench.host.open(), None, "not before it is exposed");
-            assert_eq!(bench.answer(Outcome::Expose(Ok(()))), []);
-            assert_eq!(bench.host.open(), Some(Epoch(2)));
-        }
-    }
-
-    /// H25, S3: a log that ends before the row's `min_end` is closed and looked at again later.
-    #[test]
-    fn a_log_that_is_too_short_is_never_open_for_service() {
-        let mut bench = Bench::new();
-        bench.tell(Event::Want(Some(want(2, 7, 100, false))));
-        assert_eq!(bench.answer(opened(99, None)), [Operation::Close]);
-        assert_eq!(bench.answer(Outcome::Close), []);
-        let short = Fault::Short { end: Offset(99), min_end: Offset(100) };
-        assert_eq!(bench.host.fault(), Some(short));
-        assert_eq!(bench.tell(Event::Wake), [], "not before the pause has passed");
-        bench.now = bench.now.after(PAUSE);
-        assert_eq!(bench.tell(Event::Wake).len(), 1, "then it looks again");
-    }
-
-    /// S3: only a directory that no move has made may be absent.
-    #[test]
-    fn only_a_directory_of_life_zero_is_created() {
-        let cases = [(want(1, 0, 0, false), Some(Offset(0))), (want(2, 3, 0, false), None)];
-        for (want, birth) in cases {
-            let mut bench = Bench::new();
-            let open = Operation::Open { data: want.data, birth };
-            assert_eq!(bench.tell(Event::Want(Some(want))), [open]);
-        }
-    }
-
-    /// Case T30, R49: a row that moves on closes the log, whatever the machine was doing.
-    #[test]
-    fn a_row_that_moves_on_closes_the_log_at_every_step() {
-        let answers = [opened(1, None), Outcome::Expose(Ok(()))];
-        for steps in 0..=answers.len() {
-            let mut bench = Bench::new();
-            bench.tell(Event::Want(Some(want(2, 7, 0, true))));
-            for answer in answers.iter().take(steps) {
-                bench.answer(*answer);
-            }
-            bench.tell(Event::Want(None));
-            if let Some(answer) = answers.get(steps) {
-                bench.answer(*answer);
-            }
-            let under_way: Vec<_> = bench.pending().into_iter().map(|(_, work)| work).collect();
-            assert_eq!(under_way, [Operation::Close], "after {steps} steps");
-            bench.answer(Outcome::Close);
-            assert!(bench.host.is_over());
-        }
-    }
-
-    /// An fsync error is never retried on the same file: the log is opened again and says what is
-    /// durable.
-    #[test]
-    fn a_poisoned_log_is_opened_again() {
-        let mut bench = Bench::new();
-        let want = want(2, 7, 0, false);
-        bench.tell(Event::Want(Some(want)));
-        bench.answer(opened(1, None));
-        assert_eq!(bench.tell(Event::Poisoned), [Operation::Close]);
-        let open = Operation::Open { data: want.data, birth: None };
-        assert_eq!(bench.answer(Outcome::Close), [open]);
-    }
-}
+mod tests;

@@ -35,6 +35,7 @@
 
 mod agenda;
 mod asks;
+mod leaving;
 mod logs;
 mod observe;
 mod operation;
@@ -43,6 +44,7 @@ mod proposing;
 mod reports;
 mod requests;
 mod routes;
+mod sources;
 mod sweep;
 
 use alloc::boxed::Box;
@@ -68,9 +70,10 @@ pub use operation::{
 };
 
 use agenda::{Agenda, Key};
-use partitions::Deaths;
+use leaving::Leaving;
 use reports::Reports;
 use routes::{Internal, Route, Ticket};
+use sources::Deaths;
 use sweep::Sweeps;
 
 /// Names one question of an operator or client; minted by the driver, used once.
@@ -92,7 +95,7 @@ pub struct Identity {
 }
 
 /// Something the driver tells the node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
     /// Time passed.
     Wake,
@@ -142,7 +145,7 @@ pub enum Event {
 }
 
 /// Something the node asks for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
     /// Run an operation; exactly one [`Event::Done`] answers it, unless the process ends first.
     Run(OpId, Operation),
@@ -161,7 +164,7 @@ pub enum Effect {
 }
 
 /// Why a node can go on no more.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Stop {
     /// The log holds something that this version cannot apply.
     #[error(transparent)]
@@ -169,7 +172,7 @@ pub enum Stop {
 }
 
 /// Every machine of one node; see the [module](self).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Node {
     me: Identity,
     incarnation: Incarnation,
@@ -190,9 +193,11 @@ pub struct Node {
     /// Failed logs that are opened again once their freeze is over.
     poisoned: BTreeSet<PartitionId>,
     deaths: Deaths,
+    /// Members whose death this leader has proposed and not heard the outcome of: answering their
+    /// heartbeats now could renew a lease that outlasts the wait which the certificate begins.
+    condemned: BTreeSet<NodeId>,
     reports: Reports,
-    /// Whether a `DrainedOut` is under way.
-    draining_out: bool,
+    leaving: Leaving,
     authority: Authority,
     inbox: VecDeque<Internal>,
     out: Effects<Effect>,
@@ -238,8 +243,9 @@ impl Node {
             sweeps: Sweeps::holding(held),
             poisoned: BTreeSet::new(),
             deaths: Deaths::default(),
+            condemned: BTreeSet::new(),
             reports: Reports::default(),
-            draining_out: false,
+            leaving: Leaving::default(),
             authority: Authority::NONE,
             inbox: VecDeque::new(),
             out: Effects::default(),
@@ -280,6 +286,7 @@ impl Node {
             self.proposals.deadline(),
             self.reports.deadline(),
             self.sweeps.deadline(),
+            self.leaving_deadline(),
         ]
         .into_iter()
         .fold(None, Deadline::earlier)
@@ -307,7 +314,6 @@ impl Node {
         for partition in self.sweeps.take_due(self.now) {
             self.touch(partition);
         }
-        self.report_if_due();
     }
 
     /// Lets the machines tell one another until nobody has anything to say.
@@ -317,7 +323,7 @@ impl Node {
                 self.pass_on(internal);
                 continue;
             }
-            self.drain_out();
+            self.leave();
             self.plan_reports();
             if self.inbox.is_empty() {
                 self.publish_authority();

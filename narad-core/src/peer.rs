@@ -20,6 +20,9 @@ pub enum Request {
     Heartbeat {
         /// The asker's life.
         incarnation: Incarnation,
+        /// Moves to the asker that cannot go on: they hold no slot of those that may be under way
+        /// at once (L1, case 140). At most [`Request::STUCK_MAX`]; more are not looked at.
+        stuck: Vec<(PartitionId, MoveId)>,
     },
     /// To the leader: append this to the log.
     Propose(Entry),
@@ -64,6 +67,11 @@ pub enum Request {
         /// The freeze.
         token: Token,
     },
+}
+
+impl Request {
+    /// Most stuck moves that one heartbeat names.
+    pub const STUCK_MAX: usize = 1024;
 }
 
 /// The answer to a [`Request`].

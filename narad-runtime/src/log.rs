@@ -26,7 +26,7 @@
 //!    disk is no such failure: the attempt is cut off again and space is all that is needed.
 //! 5. Only durable bytes are listed or handed to a copy (H16).
 //! 6. Opening cuts nothing but a last append that was torn. Damage in front of a later append was
-//!    durable once: it is reported, and stays (`case_048`).
+//!    durable once, even if that append is torn itself: it is reported, and stays (`case_048`).
 //!
 //! # After a restart
 //!
@@ -86,6 +86,7 @@ pub(crate) use listing::{digest_of, scan};
 pub(crate) use read::Upto;
 pub use record::Record;
 pub use recover::Recovery;
+pub(crate) use recover::{Ending, ending};
 pub use retain::{Retained, Retention};
 
 use crate::disk::{Disk, DiskError, DiskFile, Open, parent};

@@ -5,18 +5,18 @@
 //! listens before there is somebody to answer.
 
 mod book;
+mod error;
 mod identity;
 mod node_service;
 mod run;
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use narad_core::config::{ConfigError, Policy};
+use narad_core::config::Policy;
 use narad_core::effects::Effects;
 use narad_core::ids::{Incarnation, LogIndex, Name, NodeId, StoreUuid};
 use narad_core::metastore::{Addresses, Configuration, Parts, State};
@@ -31,21 +31,22 @@ use crate::clock::BootClock;
 use crate::http;
 use crate::log::LogLimits;
 use crate::net::{CallError, Identity, Seams, Transport};
-use crate::node_loop::failpoint::{self, FailpointError};
+use crate::node_loop::failpoint;
 use crate::node_loop::{
     Counters, Ground, Hands, HandsSeams, LiveBytes, NodeHandle, NodeLoop, Stopped, Telemetry,
 };
-use crate::raft::{Raft, RaftConfig, RaftError, RedbStore, StoreError as RaftStoreError};
+use crate::raft::{Raft, RaftConfig, RedbStore};
 use crate::replica::{Actions, Replica, ReplicaError, load};
 use crate::service::Service;
 use crate::settings::Settings;
 use crate::store::data_dir::DataDir;
-use crate::store::{PartitionStore, SegmentStore, StoreError};
+use crate::store::{PartitionStore, SegmentStore};
 use crate::transfer::{self, Client, Throttle};
 use crate::wire::Wire;
 use crate::wire::handshake::ClusterId;
 
 use book::{Book, Clerk};
+pub use error::ServerError;
 pub use node_service::NodeService;
 pub use run::run;
 
@@ -59,73 +60,6 @@ pub enum Start {
     Bootstrap,
     /// Joins the cluster that one of these nodes belongs to, given by their peer addresses.
     Join(Vec<String>),
-}
-
-/// Why a node does not start, or does not go on.
-#[derive(Debug, thiserror::Error)]
-pub enum ServerError {
-    /// The settings lack the node's name.
-    #[error("the node has no name: set `name` in the configuration file, NARAD_NAME or --name")]
-    Nameless,
-    /// The settings contradict themselves.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// `NARAD_FAILPOINT` holds nonsense.
-    #[error(transparent)]
-    Failpoint(#[from] FailpointError),
-    /// The data directory cannot be used.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The replicated log cannot be used.
-    #[error("the replicated log in {}: {source}", path.display())]
-    RaftStore {
-        /// Its file.
-        path: PathBuf,
-        /// What is wrong with it.
-        source: RaftStoreError,
-    },
-    /// Raft does not start.
-    #[error(transparent)]
-    Raft(#[from] RaftError),
-    /// The replica does not start, or cannot go on.
-    #[error(transparent)]
-    Replica(#[from] ReplicaError),
-    /// An address cannot be listened on.
-    #[error("cannot listen on {address}: {source}; choose another address or stop who has it")]
-    Listen {
-        /// The address.
-        address: String,
-        /// Why.
-        source: io::Error,
-    },
-    /// A new data directory, and nobody said what to do with it.
-    #[error(
-        "the data directory is new: found a cluster with --bootstrap, or join one with --join ADDR"
-    )]
-    New,
-    /// Nobody could admit this node.
-    #[error("not admitted by any of {}: {reason}", addresses.join(", "))]
-    NotAdmitted {
-        /// Who was asked.
-        addresses: Vec<String>,
-        /// What the last one said.
-        reason: String,
-    },
-    /// The file's policy is not the cluster's.
-    #[error(
-        "the policy in the configuration file is not the cluster's ({difference}): remove \
-         [policy] from the file, or make them equal"
-    )]
-    PolicyDiffers {
-        /// The first difference.
-        difference: String,
-    },
-    /// The node ended while it was starting.
-    #[error(transparent)]
-    Stopped(#[from] Stopped),
-    /// No thread could be had.
-    #[error("no thread for the node: {0}")]
-    Thread(io::Error),
 }
 
 /// A running node.

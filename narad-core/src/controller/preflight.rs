@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use crate::ids::{NodeId, PartitionId};
+use crate::ids::{Incarnation, NodeId, PartitionId};
 use crate::metastore::{Member, State, Status};
 
 /// Why a decommission could not end as things are.
@@ -20,7 +20,7 @@ pub enum Blocker {
         "{left} voters would be left, but MinVoters is {min_voters}: let another node join first"
     )]
     BelowMinVoters {
-        /// Voters and learners that would stay.
+        /// Voters that would be left and alive, learners in the places of leavers included.
         left: u32,
         /// The policy's minimum.
         min_voters: u32,
@@ -85,25 +85,31 @@ pub fn decommission(state: &State, node: NodeId) -> Vec<Blocker> {
     found
 }
 
-/// Judges the voters as they would be once learners have replaced those who leave.
+/// Judges the voters as they would be once learners have taken the places of those who leave,
+/// and of those who drain already: two drains at once are judged together (case D127, H38).
 fn voters_left(state: &State, node: NodeId) -> Option<Blocker> {
     let configuration = state.configuration();
     if !configuration.voters.contains(&node) {
         return None;
     }
     let stays = |member: &&Member| member.id != node && !member.draining && !member.retired;
-    let takes_part =
-        |member: &&Member| configuration.contains(member.id) || member.status == Status::Alive;
-    let rest: Vec<&Member> = state.members().filter(stays).filter(takes_part).collect();
-    let (left, healthy) = (
-        count(rest.len()),
-        count(rest.iter().filter(|member| member.status == Status::Alive).count()),
-    );
-    let min_voters = state.policy().min_voters;
+    let (kept, others): (Vec<&Member>, Vec<&Member>) =
+        state.members().filter(stays).partition(|member| configuration.voters.contains(&member.id));
+    let is_healthy =
+        |member: &&&Member| member.status == Status::Alive && member.incarnation > Incarnation(0);
+    let policy = state.policy();
+    let places = policy.voters_max.saturating_sub(count(kept.len()));
+    let heirs = count(others.iter().filter(is_healthy).count()).min(places);
+    let left = count(kept.len()) + heirs;
+    let healthy = count(kept.iter().filter(is_healthy).count()) + heirs;
+    let min_voters = policy.min_voters;
     if left < min_voters {
         return Some(Blocker::BelowMinVoters { left, min_voters });
     }
-    (healthy < left / 2 + 1).then_some(Blocker::NoHealthyMajority { healthy, left })
+    if healthy <= left / 2 {
+        return Some(Blocker::NoHealthyMajority { healthy, left });
+    }
+    (healthy < min_voters).then_some(Blocker::BelowMinVoters { left: healthy, min_voters })
 }
 
 fn count(number: usize) -> u32 {

@@ -79,7 +79,7 @@ pub struct Changed {
 
 /// Why the log cannot be applied any further: going on would make this replica another state
 /// than the others' (case 145). The state is as it was before.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Halt {
     /// The entry's command cannot be read by this build.
     #[error(

@@ -16,7 +16,7 @@ pub(super) enum Key {
 }
 
 /// Deadlines in order, so that a node with many quiet partitions costs nothing when it is woken.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Agenda {
     at: BTreeMap<Key, Deadline>,
     order: BTreeSet<(Instant, Key)>,

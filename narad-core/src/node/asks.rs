@@ -14,7 +14,7 @@ use crate::metastore::{Applied, Command, Reason, Reply};
 use crate::proposals::Proposed;
 
 /// A question of an operator or client.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Ask {
     /// Be as fresh as the log: what is read after the answer is no older than the question.
@@ -34,7 +34,7 @@ pub enum Ask {
     Decommission(NodeId),
     /// Cancel a decommission (R94).
     CancelDecommission(NodeId),
-    /// Move a partition.
+    /// Move a partition, and keep it there until it is unpinned.
     Move {
         /// The partition.
         partition: PartitionId,
@@ -55,7 +55,7 @@ pub enum Ask {
 }
 
 /// The answer to an [`Ask`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Said {
     /// The log says so, or what was asked for is so now.
     Done(Applied),
@@ -64,7 +64,7 @@ pub enum Said {
 }
 
 /// Why an [`Ask`] was not granted.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum AskError {
     /// No leader confirmed anything in time; nothing was proposed.
     #[error("there is no leader: nothing was changed, try again")]
@@ -88,21 +88,51 @@ impl Node {
 
     /// Decides upon a wish on a state that is as fresh as the wish.
     pub(super) fn ask_is_fresh(&mut self, id: AskId, ask: Ask) {
+        let ticket = if let Ask::Move { partition, .. } = &ask {
+            Ticket::Move(id, *partition)
+        } else {
+            Ticket::Ask(id)
+        };
         match self.command_for(ask) {
-            Ok(Some(command)) => self.propose(command, Ticket::Ask(id)),
+            Ok(Some(command)) => self.propose(command, ticket),
             Ok(None) => self.reply(id, Ok(Said::Fresh)),
             Err(error) => self.reply(id, Err(error)),
         }
     }
 
     /// Passes on what became of a proposed wish.
-    pub(super) fn ask_is_decided(&mut self, id: AskId, proposed: Proposed) {
+    pub(super) fn ask_is_decided(&mut self, id: AskId, proposed: &Proposed) {
         let answer = match proposed {
-            Proposed::Replied(Reply::Applied(applied)) => Ok(Said::Done(applied)),
-            Proposed::Replied(Reply::Rejected(reason)) => Err(AskError::Rejected(reason)),
+            Proposed::Replied(Reply::Applied(applied)) => Ok(Said::Done(*applied)),
+            Proposed::Replied(Reply::Rejected(reason)) => Err(AskError::Rejected(*reason)),
             Proposed::Unknown => Err(AskError::Unknown),
         };
         self.reply(id, answer);
+    }
+
+    /// Pins the partition of an operator's move once it is planned: the planner leaves it alone
+    /// meanwhile, since it moves.
+    pub(super) fn move_is_decided(
+        &mut self,
+        id: AskId,
+        partition: PartitionId,
+        proposed: &Proposed,
+    ) {
+        if let Proposed::Replied(Reply::Applied(planned)) = proposed {
+            let pin = Command::SetPin { partition, on: true };
+            self.propose(pin, Ticket::Pin(id, *planned));
+        } else {
+            self.ask_is_decided(id, proposed);
+        }
+    }
+
+    /// Answers an operator's move with the plan, once its pin is decided.
+    pub(super) fn pin_is_decided(&mut self, id: AskId, planned: Applied, proposed: &Proposed) {
+        if let Proposed::Replied(Reply::Applied(_)) = proposed {
+            self.reply(id, Ok(Said::Done(planned)));
+        } else {
+            self.ask_is_decided(id, proposed);
+        }
     }
 
     /// Returns the guarded command that a wish comes to; none if freshness was all.

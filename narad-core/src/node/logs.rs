@@ -1,6 +1,6 @@
 //! Folds the replicated log into the state and tells the machines what has changed.
 
-use super::routes::{Internal, Ticket};
+use super::routes::Internal;
 use super::{Effect, Node, Note, Stop};
 use crate::ids::{LogIndex, NodeId};
 use crate::metastore::{Changed, Command, Configuration, Entry, Halt, State};
@@ -16,6 +16,9 @@ impl Node {
                     self.inbox.push_back(Internal::Proposed(ticket, proposed));
                 }
                 self.changed(&outcome.changed);
+                if !outcome.changed.is_empty() && concerns_controller(&entry.command) {
+                    self.inbox.push_back(Internal::Controller(controller::Event::Dirty));
+                }
             }
             Err(halt) => self.halt(halt),
         }
@@ -23,7 +26,10 @@ impl Node {
 
     pub(super) fn configured(&mut self, index: LogIndex, configuration: Configuration) {
         match self.state.configure(index, configuration) {
-            Ok(changed) => self.changed(&changed),
+            Ok(changed) => {
+                self.changed(&changed);
+                self.inbox.push_back(Internal::Controller(controller::Event::Dirty));
+            }
             Err(halt) => self.halt(halt),
         }
     }
@@ -57,6 +63,7 @@ impl Node {
             return;
         }
         self.leader = leader;
+        self.condemned.clear();
         self.note(Note::Leader(leader));
         self.inbox.push_back(Internal::Lease(lease::Event::Leader(leader)));
         let leading = controller::Event::Leading(self.leads());
@@ -71,10 +78,11 @@ impl Node {
             }
         }
         for partition in &changed.partitions {
+            self.report_row(*partition);
             self.touch(*partition);
         }
-        if *changed != Changed::default() {
-            self.inbox.push_back(Internal::Controller(controller::Event::Dirty));
+        if changed.policy {
+            self.policy_changed();
         }
         self.lease_looks();
     }
@@ -89,23 +97,31 @@ impl Node {
     fn halt(&mut self, halt: Halt) {
         self.out.push(Effect::Stop(Stop::Halted(halt)));
     }
+}
 
-    /// Says that nothing is left here, once that is so (H37): nothing owned, nothing arriving,
-    /// nothing open, and no record on this disk that nobody else is known to have.
-    pub(super) fn drain_out(&mut self) {
-        let Some(me) = self.state.member(self.me.node) else { return };
-        let asked = me.draining && !me.drained_out && !me.retired;
-        let (node, incarnation) = (me.id, me.incarnation);
-        let empty = self.state.owned_count(node) == 0
-            && self.state.inbound_count(node) == 0
-            && self.hosts.is_empty()
-            && self.handoffs.is_empty()
-            && self.movers.is_empty()
-            && self.sweeps.residue.is_empty()
-            && !self.sweeps.is_busy();
-        if asked && empty && self.is_registered_now() && !self.draining_out {
-            self.draining_out = true;
-            self.propose(Command::DrainedOut { node, incarnation }, Ticket::DrainedOut);
-        }
+/// Whether a pass of the controller may have something to do about it: what only a move's two ends
+/// have to say to the log is nothing that a plan looks at.
+const fn concerns_controller(command: &Command) -> bool {
+    match command {
+        Command::Report { .. }
+        | Command::Resolve { .. }
+        | Command::Revoke { .. }
+        | Command::ReclaimReady { .. } => false,
+        Command::Join { .. }
+        | Command::Register { .. }
+        | Command::MarkDead { .. }
+        | Command::SetDraining { .. }
+        | Command::DrainedOut { .. }
+        | Command::Retire { .. }
+        | Command::CreateTopic { .. }
+        | Command::DeleteTopic { .. }
+        | Command::AssignPartition { .. }
+        | Command::SetTarget { .. }
+        | Command::ClearTarget { .. }
+        | Command::CompleteMove { .. }
+        | Command::SetPolicy(_)
+        | Command::SetPin { .. }
+        | Command::DeclareLost { .. }
+        | Command::RaiseVersion { .. } => true,
     }
 }

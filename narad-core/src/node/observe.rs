@@ -8,7 +8,7 @@ use crate::mover::{Mover, Progress, What};
 use crate::{controller, freeze, host, lease, mover};
 
 /// Something worth knowing; the driver turns it into log lines and metrics.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Note {
     /// Of a move to this node.
     Mover(PartitionId, mover::Note),
@@ -75,6 +75,12 @@ impl Node {
     /// Returns how the moves to this node are coming on.
     pub fn moves(&self) -> impl Iterator<Item = (PartitionId, Progress)> + '_ {
         self.movers.iter().map(|(partition, mover)| (*partition, Mover::progress(mover)))
+    }
+
+    /// Returns the partitions of which this disk holds something that a decommission must wait for:
+    /// records that nobody else is known to have, or that are too old to be judged (H14, H37).
+    pub fn left_behind(&self) -> impl Iterator<Item = PartitionId> + '_ {
+        self.sweeps.residue.iter().copied()
     }
 
     pub(super) fn note(&mut self, note: Note) {

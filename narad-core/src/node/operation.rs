@@ -16,7 +16,7 @@ use crate::partition::{
 use crate::peer;
 
 /// Work with an answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
     /// Append an entry to the log, which this node leads.
     Append(Entry),
@@ -50,10 +50,15 @@ pub enum Operation {
     Gate(PartitionId, Gating),
     /// Say how far consumers can see in live logs.
     Watermarks(Vec<PartitionId>),
+    /// Refuse new records and acknowledgements from now on, and send their senders elsewhere;
+    /// then say whether everything that was accepted here before has arrived at its owner (H37).
+    CloseAccept,
+    /// Accept again: the decommission was cancelled (R94).
+    OpenAccept,
 }
 
 /// Work on the directories of a partition that are not live.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Staging {
     /// Copy a range of one extent from the source.
     Copy {
@@ -93,7 +98,7 @@ pub enum Staging {
 }
 
 /// Work on the gate of a partition that is owned here.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Gating {
     /// Have the gate stand so.
     Stand(Standing),
@@ -116,7 +121,7 @@ pub enum Gating {
 }
 
 /// How an operation ended. Variants mirror [`Operation`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
     /// See [`Operation::Append`]: whether it was handed to the log.
     Append(bool),
@@ -142,10 +147,14 @@ pub enum Outcome {
     Gate(GatingOutcome),
     /// See [`Operation::Watermarks`]: those that are open.
     Watermarks(Vec<(PartitionId, Epoch, Offset)>),
+    /// See [`Operation::CloseAccept`]: whether nothing is left. If something is, it is asked again.
+    CloseAccept(bool),
+    /// See [`Operation::OpenAccept`].
+    OpenAccept,
 }
 
 /// How work on the directories of a partition ended. Variants mirror [`Staging`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum StagingOutcome {
     /// See [`Staging::Copy`].
     Copy(Result<Copied, Fault>),
@@ -166,7 +175,7 @@ pub enum StagingOutcome {
 }
 
 /// How work on a gate ended. Variants mirror [`Gating`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum GatingOutcome {
     /// See [`Gating::Stand`].
     Stand,

@@ -1,26 +1,18 @@
 //! Brings this node's partitions in line with their rows.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use super::agenda::Key;
-use super::routes::{Awaited, Internal, Route, Ticket};
+use super::routes::{Awaited, Internal, Route, Ticket, mismatch};
 use super::{Gating, GatingOutcome, Node, Note, Operation, Outcome, Staging};
 use crate::effects::{Effects, OpId};
 use crate::freeze::handoff::{self, Handoff, Reign};
 use crate::host::{self, Host, Want};
-use crate::ids::{Generation, Incarnation, NodeId, PartitionId};
-use crate::metastore::{Assignment, Status};
-use crate::mover::{self, Mover, SourceHealth};
-use crate::peer::Request;
-use crate::time::Instant;
-
-/// When this node learned of each death, on its own clock: what force-promote is counted from
-/// (R63, H19).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Deaths {
-    since: BTreeMap<NodeId, (Generation, Instant)>,
-}
+use crate::ids::{Incarnation, PartitionId};
+use crate::metastore::Assignment;
+use crate::mover::{self, Mover};
+use crate::peer::{Answer, Request};
 
 impl Node {
     /// Whether this node's own life is registered: before that no row is acted upon (H6).
@@ -39,6 +31,8 @@ impl Node {
         }
         if self.movers.contains_key(&partition) {
             self.tell_mover(partition, mover::Event::Row(row));
+            // The row may have another owner than the one that the mover has heard of.
+            self.tell_of_source(partition);
         } else if self.is_registered_now() {
             if row.is_some_and(|row| row.target == Some(self.me.node)) {
                 self.inspect(partition);
@@ -111,7 +105,14 @@ impl Node {
     }
 
     pub(super) fn drive_handoff(&mut self, partition: PartitionId, event: handoff::Event) {
-        let Some(handoff) = self.handoffs.get_mut(&partition) else { return };
+        let Some(handoff) = self.handoffs.get_mut(&partition) else {
+            // Whoever asks a hand-off that is over must still be answered.
+            if let handoff::Event::Request(id, _, _) = event {
+                let refusal = self.no_handoff(partition);
+                self.answer(id, Answer::Refused(refusal));
+            }
+            return;
+        };
         let mut out = Effects::default();
         handoff.handle(self.now, event, &mut out);
         let (over, deadline) = (handoff.is_over(), handoff.deadline());
@@ -159,7 +160,7 @@ impl Node {
     }
 
     pub(super) fn handoff_done(&mut self, partition: PartitionId, op: OpId, outcome: Outcome) {
-        let Outcome::Gate(outcome) = outcome else { return };
+        let Outcome::Gate(outcome) = outcome else { mismatch(op, &outcome) };
         let outcome = match outcome {
             GatingOutcome::Stand => handoff::Outcome::Stand,
             GatingOutcome::List(result) => {
@@ -296,53 +297,6 @@ impl Node {
         self.tell_of_source(partition);
     }
 
-    /// Tells a mover how the source is.
-    fn tell_of_source(&mut self, partition: PartitionId) {
-        let Some(owner) = self.state.assignment(partition).map(|row| row.owner) else { return };
-        let Some(member) = self.state.member(owner) else { return };
-        let health = match member.status {
-            Status::Alive => SourceHealth::Alive { incarnation: member.incarnation },
-            Status::Dead(generation) => {
-                let (_, since) =
-                    self.deaths.since.get(&owner).copied().unwrap_or((generation, self.now));
-                let promote_after = self
-                    .state
-                    .promote_after(owner)
-                    .unwrap_or(self.state.policy().force_promote_after);
-                SourceHealth::Dead { generation, since, promote_after }
-            }
-        };
-        self.tell_mover(partition, mover::Event::Source(owner, health));
-    }
-
-    /// Takes note that a member has changed: the moves from it, and the copies of it, are looked
-    /// at again.
-    pub(super) fn member_changed(&mut self, node: NodeId) {
-        let status = self.state.member(node).map(|member| member.status);
-        match status {
-            Some(Status::Dead(generation)) => {
-                let known = self.deaths.since.get(&node).map(|(generation, _)| *generation);
-                if known != Some(generation) {
-                    self.deaths.since.insert(node, (generation, self.now));
-                }
-            }
-            Some(Status::Alive) | None => {
-                self.deaths.since.remove(&node);
-            }
-        }
-        let from_it = |partition: &&PartitionId| {
-            self.state.assignment(**partition).is_some_and(|row| row.owner == node)
-        };
-        let moving: Vec<PartitionId> = self.movers.keys().filter(from_it).copied().collect();
-        let kept: Vec<PartitionId> = self.sweeps.held.iter().filter(from_it).copied().collect();
-        for partition in moving {
-            self.tell_of_source(partition);
-        }
-        for partition in kept {
-            self.touch(partition);
-        }
-    }
-
     /// Every row may be acted upon from now on.
     pub(super) fn life_is_registered(&mut self, life: Incarnation) {
         let served: Vec<PartitionId> = self.handoffs.keys().copied().collect();
@@ -371,6 +325,7 @@ impl Node {
             .chain(self.state.targets_of(me))
             .chain(self.sweeps.held.iter().copied())
             .chain(self.hosts.keys().copied())
+            .chain(self.handoffs.keys().copied())
             .chain(self.movers.keys().copied())
             .collect();
         for partition in all {
@@ -378,7 +333,7 @@ impl Node {
         }
     }
 
-    fn is_frozen(&self, partition: PartitionId) -> bool {
+    pub(super) fn is_frozen(&self, partition: PartitionId) -> bool {
         self.handoffs.get(&partition).is_some_and(Handoff::is_frozen)
     }
 

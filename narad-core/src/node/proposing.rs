@@ -47,28 +47,34 @@ impl Node {
     }
 
     /// Tells whoever proposed what became of it.
-    pub(super) fn proposed(&mut self, ticket: Ticket, proposed: Proposed) {
-        match ticket {
+    pub(super) fn proposed(&mut self, ticket: &Ticket, proposed: &Proposed) {
+        match *ticket {
             Ticket::Mover(partition, op) => {
-                let outcome = mover::Outcome::Propose(proposed);
+                let outcome = mover::Outcome::Propose(proposed.clone());
                 self.tell_mover(partition, mover::Event::Done(op, outcome));
             }
             Ticket::Handoff(partition, op) => {
-                let outcome = freeze::handoff::Outcome::Propose(proposed);
+                let outcome = freeze::handoff::Outcome::Propose(proposed.clone());
                 self.tell_handoff(partition, freeze::handoff::Event::Done(op, outcome));
             }
-            Ticket::Controller(op) => {
-                let outcome = controller::Outcome::Propose(proposed);
+            Ticket::Controller(op, condemned) => {
+                // After an unknown outcome it is proposed again, until the log has decided.
+                if let (Some(node), Proposed::Replied(_)) = (condemned, proposed) {
+                    self.condemned.remove(&node);
+                }
+                let outcome = controller::Outcome::Propose(proposed.clone());
                 self.inbox.push_back(Internal::Controller(controller::Event::Done(op, outcome)));
             }
             Ticket::Lease(op) => {
-                let outcome = lease::Outcome::Propose(proposed);
+                let outcome = lease::Outcome::Propose(proposed.clone());
                 self.inbox.push_back(Internal::Lease(lease::Event::Done(op, outcome)));
             }
             Ticket::Ask(id) => self.ask_is_decided(id, proposed),
+            Ticket::Move(id, partition) => self.move_is_decided(id, partition, proposed),
+            Ticket::Pin(id, planned) => self.pin_is_decided(id, planned, proposed),
             Ticket::Join(request) => self.join_is_decided(request, proposed),
-            Ticket::Report => self.report_is_decided(&proposed),
-            Ticket::DrainedOut => self.draining_out = false,
+            Ticket::Report => self.report_is_decided(proposed),
+            Ticket::DrainedOut => self.drained_out_is_decided(),
         }
     }
 

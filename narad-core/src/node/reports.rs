@@ -1,12 +1,13 @@
 //! Tells the log how far consumers can see in what moves away, so that no force-promote hides it
 //! (H12).
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::mem;
+use core::time::Duration;
 
 use super::routes::{Route, Ticket};
-use super::{Node, Operation, Outcome};
+use super::{Node, Operation};
 use crate::effects::Deadline;
 use crate::ids::{Epoch, Offset, PartitionId};
 use crate::metastore::{Command, Reply};
@@ -14,20 +15,33 @@ use crate::proposals::Proposed;
 use crate::time::Instant;
 
 /// The reports of one node.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Reports {
     /// When to look next; `None` while nothing moves away, or while a look is under way.
     next: Option<Instant>,
     under_way: bool,
+    /// What moves away and was looked at once at least: the first look does not wait (H12).
+    seen: BTreeSet<PartitionId>,
     /// What the log is known to say.
     known: BTreeMap<PartitionId, (Epoch, Offset)>,
     /// What it is being told.
     told: BTreeMap<PartitionId, (Epoch, Offset)>,
+    /// Where the last look ended, if one entry could not hold everything.
+    after: Option<PartitionId>,
 }
 
 impl Reports {
     pub(super) fn deadline(&self) -> Option<Deadline> {
         Some(Deadline { at: self.next?, why: "report what moves away" })
+    }
+
+    /// Takes note that a row has changed. Returns whether it is one that nobody has looked at.
+    pub(super) fn row_changed(&mut self, partition: PartitionId, moves_away: bool) -> bool {
+        if !moves_away {
+            self.seen.remove(&partition);
+            self.known.remove(&partition);
+        }
+        moves_away && !self.seen.contains(&partition)
     }
 }
 
@@ -37,28 +51,43 @@ impl Node {
         let moving = self.state.outbound_count(self.me.node) > 0 && self.is_registered_now();
         if !moving {
             self.reports.next = None;
+            self.reports.seen.clear();
             self.reports.known.clear();
         } else if self.reports.next.is_none() && !self.reports.under_way {
+            self.reports.next = Some(self.now);
+        }
+        self.report_if_due();
+    }
+
+    /// Looks at once at what has just begun to move away.
+    pub(super) fn report_row(&mut self, partition: PartitionId) {
+        let moves_away = self
+            .state
+            .assignment(partition)
+            .is_some_and(|row| row.owner == self.me.node && row.target.is_some());
+        if self.reports.row_changed(partition, moves_away) && !self.reports.under_way {
             self.reports.next = Some(self.now);
         }
     }
 
     pub(super) fn report_if_due(&mut self) {
-        if self.reports.next.is_some_and(|next| next <= self.now) {
-            self.reports.next = None;
-            self.reports.under_way = true;
-            let moving: Vec<PartitionId> =
-                self.state.outbound_of(self.me.node).take(Command::REPORT_MAX).collect();
-            self.run(Operation::Watermarks(moving), Route::Report);
+        if self.reports.next.is_none_or(|next| next > self.now) {
+            return;
         }
+        let after = self.reports.after;
+        let rest = |partition: &PartitionId| after.is_none_or(|after| *partition > after);
+        let moving: Vec<PartitionId> =
+            self.state.outbound_of(self.me.node).filter(rest).take(Command::REPORT_MAX).collect();
+        let full = moving.len() == Command::REPORT_MAX;
+        self.reports.after = moving.last().copied().filter(|_| full);
+        self.reports.seen.extend(&moving);
+        self.reports.next = None;
+        self.reports.under_way = true;
+        self.run(Operation::Watermarks(moving), Route::Report);
     }
 
     /// Reports what is new; nothing if nothing is.
-    pub(super) fn watermarks_are_known(&mut self, outcome: Outcome) {
-        let Outcome::Watermarks(found) = outcome else {
-            self.report_again();
-            return;
-        };
+    pub(super) fn watermarks_are_known(&mut self, found: Vec<(PartitionId, Epoch, Offset)>) {
         let known = &self.reports.known;
         let news: BTreeMap<PartitionId, (Epoch, Offset)> = found
             .into_iter()
@@ -79,14 +108,21 @@ impl Node {
     pub(super) fn report_is_decided(&mut self, proposed: &Proposed) {
         let told = mem::take(&mut self.reports.told);
         if matches!(proposed, Proposed::Replied(Reply::Applied(_))) {
+            let seen = &self.reports.seen;
+            let told = told.into_iter().filter(|(partition, _)| seen.contains(partition));
             self.reports.known.extend(told);
         }
         self.report_again();
     }
 
+    /// Goes on after the interval, or at once with what has begun to move away meanwhile.
     fn report_again(&mut self) {
+        let seen = &self.reports.seen;
+        let unseen =
+            |partition: PartitionId| !seen.contains(&partition) || self.reports.after.is_some();
+        let at_once = self.state.outbound_of(self.me.node).any(unseen);
+        let pause = if at_once { Duration::ZERO } else { self.config.heartbeat_interval };
         self.reports.under_way = false;
-        self.reports.next = Some(self.now.after(self.config.heartbeat_interval));
-        self.plan_reports();
+        self.reports.next = Some(self.now.after(pause));
     }
 }

@@ -1,11 +1,14 @@
 //! Questions of peers.
 
+use alloc::vec::Vec;
+use core::cmp::Ordering;
+
 use super::routes::{Internal, Route, Ticket};
 use super::{Node, Operation, Outcome};
 use crate::controller;
 use crate::effects::OpId;
 use crate::freeze::handoff::{self, HandoffRequest};
-use crate::ids::{Incarnation, NodeId, PartitionId};
+use crate::ids::{Incarnation, MoveId, NodeId, PartitionId};
 use crate::metastore::{Applied, Command, Reply, Status};
 use crate::peer::{Answer, Refusal, Request, RequestId};
 use crate::proposals::Proposed;
@@ -17,8 +20,8 @@ impl Node {
                 let command = Command::Join { name, store_uuid, addrs };
                 self.propose(command, Ticket::Join(id));
             }
-            (Request::Heartbeat { incarnation }, Some(from)) => {
-                self.heard(id, from, incarnation);
+            (Request::Heartbeat { incarnation, stuck }, Some(from)) => {
+                self.heard(id, from, incarnation, stuck);
             }
             (Request::Propose(entry), Some(from)) => self.append_for(id, from, entry),
             (Request::List { partition, move_id, check }, Some(from)) => {
@@ -47,15 +50,15 @@ impl Node {
         }
     }
 
-    pub(super) fn join_is_decided(&mut self, id: RequestId, proposed: Proposed) {
+    pub(super) fn join_is_decided(&mut self, id: RequestId, proposed: &Proposed) {
         let answer = match proposed {
             Proposed::Replied(Reply::Applied(Applied::Joined(node))) => {
                 let members = self.state.members();
                 let peers = members.map(|member| (member.id, member.addrs.clone())).collect();
-                Answer::Joined { node, peers, policy: self.state.policy().clone() }
+                Answer::Joined { node: *node, peers, policy: self.state.policy().clone() }
             }
             Proposed::Replied(Reply::Rejected(reason)) => {
-                Answer::Refused(Refusal::NotAdmitted(reason))
+                Answer::Refused(Refusal::NotAdmitted(*reason))
             }
             Proposed::Replied(Reply::Applied(_)) | Proposed::Unknown => {
                 Answer::Refused(Refusal::Unknown)
@@ -66,19 +69,35 @@ impl Node {
 
     /// Hears of a member; answers it behind a barrier that begins now, so that a deposed leader
     /// renews nobody's lease (H31).
-    fn heard(&mut self, id: RequestId, from: NodeId, life: Incarnation) {
+    fn heard(
+        &mut self,
+        id: RequestId,
+        from: NodeId,
+        life: Incarnation,
+        stuck: Vec<(PartitionId, MoveId)>,
+    ) {
         if !self.leads() {
             let refused = self.not_leader();
             self.answer(id, refused);
             return;
         }
-        if !self.is_alive_in(from, life) {
-            self.answer(id, Answer::Refused(Refusal::AskerDead));
+        if let Err(refusal) = self.may_be_leased(from, life) {
+            self.answer(id, Answer::Refused(refusal));
             return;
         }
-        let heard = controller::Event::Heard { node: from, incarnation: life };
-        self.inbox.push_back(Internal::Controller(heard));
+        self.controller_hears(from, life, stuck);
         self.run(Operation::Barrier, Route::Heartbeat(id, from, life));
+    }
+
+    fn controller_hears(
+        &mut self,
+        node: NodeId,
+        incarnation: Incarnation,
+        stuck: Vec<(PartitionId, MoveId)>,
+    ) {
+        let stuck = stuck.into_iter().take(Request::STUCK_MAX).collect();
+        let heard = controller::Event::Heard { node, incarnation, stuck };
+        self.inbox.push_back(Internal::Controller(heard));
     }
 
     pub(super) fn heartbeat_is_confirmed(
@@ -88,31 +107,52 @@ impl Node {
         life: Incarnation,
         outcome: &Outcome,
     ) {
-        let answer = match outcome {
-            Outcome::Barrier(Some(_)) if !self.is_alive_in(from, life) => {
-                Answer::Refused(Refusal::AskerDead)
+        let answer = match (outcome, self.may_be_leased(from, life)) {
+            (Outcome::Barrier(Some(_)), Err(refusal)) => Answer::Refused(refusal),
+            (Outcome::Barrier(Some(index)), Ok(())) if self.leads() => {
+                Answer::Heartbeat { index: *index }
             }
-            Outcome::Barrier(Some(index)) if self.leads() => Answer::Heartbeat { index: *index },
             _ => self.not_leader(),
         };
         self.answer(id, answer);
     }
 
-    /// No lease while Dead (H32), nor for a life that is over.
-    fn is_alive_in(&self, node: NodeId, life: Incarnation) -> bool {
-        self.state.member(node).is_some_and(|member| {
-            member.status == Status::Alive && member.incarnation == life && !member.retired
-        })
+    /// No lease while Dead (H32), nor for a life that is over, nor while the log has yet to decide
+    /// about a death: the wait before a promotion counts the silence that led to it. A life that
+    /// this node has not heard of yet is asked to come again.
+    fn may_be_leased(&self, node: NodeId, life: Incarnation) -> Result<(), Refusal> {
+        if self.condemned.contains(&node) {
+            return Err(Refusal::NotYet);
+        }
+        let member = self.state.member(node).filter(|member| !member.retired);
+        let Some(member) = member else { return Err(Refusal::AskerDead) };
+        match (member.incarnation.cmp(&life), member.status) {
+            (Ordering::Less, _) => Err(Refusal::NotYet),
+            (Ordering::Equal, Status::Alive) => Ok(()),
+            (Ordering::Equal, Status::Dead(_)) | (Ordering::Greater, _) => Err(Refusal::AskerDead),
+        }
     }
 
     /// Sends a heartbeat; a node that leads asks itself the same way.
     pub(super) fn beat(&mut self, op: OpId, to: NodeId, life: Incarnation) {
-        if to != self.me.node {
-            let request = Request::Heartbeat { incarnation: life };
-            self.run(Operation::Call { to, request }, Route::Lease(op));
+        let stuck = self.stuck_moves();
+        if to == self.me.node {
+            self.controller_hears(to, life, stuck);
+            self.run(Operation::Barrier, Route::Lease(op));
             return;
         }
-        self.run(Operation::Barrier, Route::Lease(op));
+        let request = Request::Heartbeat { incarnation: life, stuck };
+        self.run(Operation::Call { to, request }, Route::Lease(op));
+    }
+
+    /// Returns the moves to this node that cannot go on (L1).
+    fn stuck_moves(&self) -> Vec<(PartitionId, MoveId)> {
+        let stuck = self.movers.iter().filter_map(|(partition, mover)| {
+            let progress = mover.progress();
+            let move_id = progress.move_id.filter(|_| !progress.holds_slot)?;
+            Some((*partition, move_id))
+        });
+        stuck.take(Request::STUCK_MAX).collect()
     }
 
     /// Passes a destination's question to the hand-off of the partition. While the log is being
@@ -125,13 +165,38 @@ impl Node {
         request: HandoffRequest,
     ) {
         let open = self.hosts.get(&partition).is_some_and(|host| host.open().is_some());
-        if self.handoffs.contains_key(&partition) && open {
+        if !self.handoffs.contains_key(&partition) || !open {
+            let refusal = self.no_handoff(partition);
+            self.answer(id, Answer::Refused(refusal));
+        } else if matches!(request, HandoffRequest::Prepare { .. })
+            && self.too_many_frozen(partition)
+        {
+            let retry_after_ms =
+                u64::try_from(self.config.retry_min.as_millis()).unwrap_or(u64::MAX);
+            self.answer(id, Answer::Refused(Refusal::FrozenTooOften { retry_after_ms }));
+        } else {
             self.tell_handoff(partition, handoff::Event::Request(id, from, request));
-            return;
         }
+    }
+
+    /// Returns why there is nothing to hand off.
+    pub(super) fn no_handoff(&self, partition: PartitionId) -> Refusal {
         let owner = self.state.assignment(partition).map(|row| row.owner);
-        let refusal =
-            if owner == Some(self.me.node) { Refusal::NotServing } else { Refusal::NotOwner };
-        self.answer(id, Answer::Refused(refusal));
+        if owner == Some(self.me.node) { Refusal::NotServing } else { Refusal::NotOwner }
+    }
+
+    /// Whether a freeze would be one too many of its topic here: half of the partitions stay
+    /// writable, whoever asked for the moves (S14, H23).
+    fn too_many_frozen(&self, partition: PartitionId) -> bool {
+        if self.is_frozen(partition) {
+            return false;
+        }
+        let topic = partition.topic;
+        let partitions = self.state.topic(topic).map_or(1, |topic| topic.partitions);
+        let first = PartitionId { topic, index: 0 };
+        let last = PartitionId { topic, index: u32::MAX };
+        let frozen = self.handoffs.range(first..=last).filter(|(_, held)| held.is_frozen());
+        let frozen_max = usize::try_from((partitions / 2).max(1)).unwrap_or(usize::MAX);
+        frozen.count() >= frozen_max
     }
 }

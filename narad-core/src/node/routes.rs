@@ -3,13 +3,14 @@
 use super::{Ask, AskId, Node, Operation, Outcome, StagingOutcome};
 use crate::effects::{Effects, OpId};
 use crate::freeze::handoff;
-use crate::ids::{Incarnation, NodeId, PartitionId, ProposalId};
+use crate::ids::{Incarnation, LogIndex, NodeId, PartitionId, ProposalId};
+use crate::metastore::{Applied, Command};
 use crate::peer::{Answer, RequestId};
 use crate::proposals::Proposed;
 use crate::{controller, host, lease, mover};
 
 /// Whose operation it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Route {
     Host(PartitionId, OpId),
     Handoff(PartitionId, OpId),
@@ -31,10 +32,13 @@ pub(super) enum Route {
     Sweep(PartitionId),
     /// The watermarks of what moves away.
     Report,
+    /// Closing accept, or opening it again.
+    CloseAccept,
+    OpenAccept,
 }
 
 /// What a mover waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Awaited {
     Row,
     Leader,
@@ -46,13 +50,18 @@ pub(super) enum Awaited {
 }
 
 /// Who proposed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Ticket {
     Mover(PartitionId, OpId),
     Handoff(PartitionId, OpId),
-    Controller(OpId),
+    /// With the member whose death is proposed, if that is what it is.
+    Controller(OpId, Option<NodeId>),
     Lease(OpId),
     Ask(AskId),
+    /// An operator's move: the partition is to be pinned next.
+    Move(AskId, PartitionId),
+    /// The pin of an operator's move, which has been planned.
+    Pin(AskId, Applied),
     /// A node that wants to join, through this one.
     Join(RequestId),
     Report,
@@ -60,7 +69,7 @@ pub(super) enum Ticket {
 }
 
 /// What one part of the node has to say to another.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Internal {
     Host(PartitionId, host::Event),
     Handoff(PartitionId, handoff::Event),
@@ -96,9 +105,8 @@ impl Node {
         };
         match route {
             Route::Host(partition, op) => {
-                if let Outcome::Host(outcome) = outcome {
-                    self.tell_host(partition, host::Event::Done(op, outcome));
-                }
+                let Outcome::Host(outcome) = outcome else { mismatch(op, &outcome) };
+                self.tell_host(partition, host::Event::Done(op, outcome));
             }
             Route::Handoff(partition, op) => self.handoff_done(partition, op, outcome),
             Route::Mover(partition, op, awaited) => {
@@ -115,13 +123,21 @@ impl Node {
             Route::Heartbeat(request, from, life) => {
                 self.heartbeat_is_confirmed(request, from, life, &outcome);
             }
-            Route::Ask(id, ask) => match outcome {
-                Outcome::Barrier(Some(_)) => self.ask_is_fresh(id, ask),
-                _ => self.reply(id, Err(super::AskError::NoLeader)),
+            Route::Ask(id, ask) => match barrier(op, &outcome) {
+                Some(_) => self.ask_is_fresh(id, ask),
+                None => self.reply(id, Err(super::AskError::NoLeader)),
             },
             Route::Inspect(partition) => self.inspected(partition, outcome),
-            Route::Sweep(partition) => self.sweep_goes_on(partition, outcome),
-            Route::Report => self.watermarks_are_known(outcome),
+            Route::Sweep(partition) => self.sweep_goes_on(partition, &outcome),
+            Route::Report => {
+                let Outcome::Watermarks(found) = outcome else { mismatch(op, &outcome) };
+                self.watermarks_are_known(found);
+            }
+            Route::CloseAccept => {
+                let Outcome::CloseAccept(empty) = outcome else { mismatch(op, &outcome) };
+                self.accept_is_closed(empty);
+            }
+            Route::OpenAccept => self.accept_is_open(),
         }
     }
 
@@ -133,36 +149,41 @@ impl Node {
             Internal::Mover(partition, event) => self.drive_mover(partition, event),
             Internal::Lease(event) => self.drive_lease(event),
             Internal::Controller(event) => self.drive_controller(event),
-            Internal::Proposed(ticket, proposed) => self.proposed(ticket, proposed),
+            Internal::Proposed(ticket, proposed) => self.proposed(&ticket, &proposed),
             Internal::Reconcile(partition) => self.reconcile(partition),
         }
     }
 
     fn controller_done(&mut self, op: OpId, outcome: Outcome) {
-        let outcome = match outcome {
-            Outcome::Survey(found) => controller::Outcome::Survey(
+        let outcome = if let Outcome::Survey(found) = outcome {
+            controller::Outcome::Survey(
                 found
                     .map(|(barrier, matched)| controller::Survey::behind_barrier(barrier, matched)),
-            ),
-            Outcome::Configure(handed) => controller::Outcome::Configure(handed),
-            _ => controller::Outcome::Transfer,
+            )
+        } else if let Outcome::Configure(handed) = outcome {
+            controller::Outcome::Configure(handed)
+        } else if outcome == Outcome::Transfer {
+            controller::Outcome::Transfer
+        } else {
+            mismatch(op, &outcome)
         };
         self.inbox.push_back(Internal::Controller(controller::Event::Done(op, outcome)));
     }
 
     fn lease_done(&mut self, op: OpId, outcome: Outcome) {
-        let outcome = match outcome {
-            Outcome::NextIncarnation(next) => {
-                lease::Outcome::NextIncarnation(next.ok_or(lease::DiskFault))
-            }
-            Outcome::Barrier(confirmed) => {
-                lease::Outcome::Heartbeat(confirmed.ok_or(lease::HeartbeatFault::Unreachable))
-            }
-            Outcome::Call(Ok(Answer::Heartbeat { index })) => lease::Outcome::Heartbeat(Ok(index)),
-            Outcome::Call(Ok(Answer::Refused(refusal))) => {
-                lease::Outcome::Heartbeat(Err(lease::HeartbeatFault::Refused(refusal)))
-            }
-            _ => lease::Outcome::Heartbeat(Err(lease::HeartbeatFault::Unreachable)),
+        let unreachable = lease::HeartbeatFault::Unreachable;
+        let outcome = if let Outcome::NextIncarnation(next) = outcome {
+            lease::Outcome::NextIncarnation(next.ok_or(lease::DiskFault))
+        } else if let Outcome::Barrier(confirmed) = outcome {
+            lease::Outcome::Heartbeat(confirmed.ok_or(unreachable))
+        } else if let Outcome::Call(answer) = outcome {
+            lease::Outcome::Heartbeat(match answer {
+                Ok(Answer::Heartbeat { index }) => Ok(index),
+                Ok(Answer::Refused(refusal)) => Err(lease::HeartbeatFault::Refused(refusal)),
+                Ok(_) | Err(_) => Err(unreachable),
+            })
+        } else {
+            mismatch(op, &outcome)
         };
         self.inbox.push_back(Internal::Lease(lease::Event::Done(op, outcome)));
     }
@@ -177,7 +198,12 @@ impl Node {
                         self.run(Operation::Survey, Route::Controller(op));
                     }
                     controller::Operation::Propose(command) => {
-                        self.propose(command, Ticket::Controller(op));
+                        let condemned = match &command {
+                            Command::MarkDead { node, .. } => Some(*node),
+                            _ => None,
+                        };
+                        self.condemned.extend(condemned);
+                        self.propose(command, Ticket::Controller(op, condemned));
                     }
                     controller::Operation::Configure(change) => {
                         self.run(Operation::Configure(change), Route::Controller(op));
@@ -230,35 +256,35 @@ impl Node {
 
     fn mover_done(&mut self, partition: PartitionId, op: OpId, awaited: Awaited, outcome: Outcome) {
         let outcome = match awaited {
-            Awaited::Row => mover::Outcome::ReadRow(match outcome {
-                Outcome::Barrier(Some(_)) => Ok(self.state.assignment(partition).cloned()),
-                _ => Err(mover::Fault::Unreachable),
+            Awaited::Row => mover::Outcome::ReadRow(match barrier(op, &outcome) {
+                Some(_) => Ok(self.state.assignment(partition).cloned()),
+                None => Err(mover::Fault::Unreachable),
             }),
-            Awaited::Leader => mover::Outcome::ReachLeader(match outcome {
-                Outcome::Barrier(Some(_)) => Ok(()),
-                _ => Err(mover::Fault::Unreachable),
+            Awaited::Leader => mover::Outcome::ReachLeader(match barrier(op, &outcome) {
+                Some(_) => Ok(()),
+                None => Err(mover::Fault::Unreachable),
             }),
             Awaited::Listing => mover::Outcome::List(match called(outcome) {
                 Ok(Answer::Listing(listing)) => Ok(listing),
-                other => Err(fault_of(other)),
+                other => Err(fault_of(&other)),
             }),
             Awaited::Capture => mover::Outcome::Prepare(match called(outcome) {
                 Ok(Answer::Capture(capture)) => Ok(capture),
-                other => Err(fault_of(other)),
+                other => Err(fault_of(&other)),
             }),
             Awaited::Renewal => mover::Outcome::Renew(noted(outcome)),
             Awaited::Release => mover::Outcome::Release(noted(outcome)),
-            Awaited::Disk => match outcome {
-                Outcome::Stage(staged) => staging(staged),
-                _ => return,
-            },
+            Awaited::Disk => {
+                let Outcome::Stage(staged) = outcome else { mismatch(op, &outcome) };
+                staging(&staged)
+            }
         };
         self.tell_mover(partition, mover::Event::Done(op, outcome));
     }
 }
 
-fn staging(outcome: StagingOutcome) -> mover::Outcome {
-    match outcome {
+const fn staging(outcome: &StagingOutcome) -> mover::Outcome {
+    match *outcome {
         StagingOutcome::Copy(result) => mover::Outcome::Copy(result),
         StagingOutcome::Checkpoint(result) => mover::Outcome::Checkpoint(result),
         StagingOutcome::Trim(result) => mover::Outcome::Trim(result),
@@ -271,26 +297,36 @@ fn staging(outcome: StagingOutcome) -> mover::Outcome {
 }
 
 fn called(outcome: Outcome) -> Result<Answer, mover::Fault> {
-    match outcome {
-        Outcome::Call(Ok(answer)) => Ok(answer),
-        Outcome::Call(Err(super::CallFault::TimedOut)) => Err(mover::Fault::TimedOut),
-        Outcome::Call(Err(super::CallFault::Malformed)) => Err(mover::Fault::Malformed),
-        _ => Err(mover::Fault::Unreachable),
-    }
+    let Outcome::Call(answer) = outcome else { panic!("a question was answered by {outcome:?}") };
+    answer.map_err(|fault| match fault {
+        super::CallFault::Unreachable => mover::Fault::Unreachable,
+        super::CallFault::TimedOut => mover::Fault::TimedOut,
+        super::CallFault::Malformed => mover::Fault::Malformed,
+    })
+}
+
+fn barrier(op: OpId, outcome: &Outcome) -> Option<LogIndex> {
+    let Outcome::Barrier(index) = outcome else { mismatch(op, outcome) };
+    *index
+}
+
+/// A driver answers an operation by an outcome of its own kind (DESIGN 3, rule 4).
+pub(super) fn mismatch(op: OpId, outcome: &Outcome) -> ! {
+    panic!("{op:?} was answered by the outcome of another kind, {outcome:?}")
 }
 
 fn noted(outcome: Outcome) -> Result<(), mover::Fault> {
     match called(outcome) {
         Ok(Answer::Noted) => Ok(()),
-        other => Err(fault_of(other)),
+        other => Err(fault_of(&other)),
     }
 }
 
 /// Returns what an answer of another kind than the expected one means.
-fn fault_of(answer: Result<Answer, mover::Fault>) -> mover::Fault {
+fn fault_of(answer: &Result<Answer, mover::Fault>) -> mover::Fault {
     match answer {
-        Ok(Answer::Refused(refusal)) => mover::Fault::Refused(refusal),
+        Ok(Answer::Refused(refusal)) => mover::Fault::Refused(*refusal),
         Ok(_) => mover::Fault::Malformed,
-        Err(fault) => fault,
+        Err(fault) => *fault,
     }
 }

@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 use super::routes::Route;
 use super::{Node, Note, Operation, Outcome, Staging, StagingOutcome};
 use crate::effects::Deadline;
+use crate::host::Host;
 use crate::ids::{Attempt, PartitionId};
 use crate::metastore::{Status, Verdict};
 use crate::mover::What;
@@ -16,28 +17,38 @@ use crate::partition::Recovered;
 use crate::time::Instant;
 
 /// Which partitions have anything on this disk, and what is being done about it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Sweeps {
     /// Anything at all is on the disk.
     pub(super) held: BTreeSet<PartitionId>,
-    /// Something has changed since the last look.
+    /// Those of them of which something has changed since the last look.
     dirty: BTreeSet<PartitionId>,
     /// A look or a removal is under way.
     busy: BTreeSet<PartitionId>,
-    /// What a sweep has yet to set aside.
-    doomed: BTreeMap<PartitionId, Vec<What>>,
+    /// What a sweep has found.
+    found: BTreeMap<PartitionId, Found>,
     /// Holds records that nobody else is known to have (H14).
     pub(super) residue: BTreeSet<PartitionId>,
     retries: BTreeSet<(Instant, PartitionId)>,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Found {
+    /// What is yet to be set aside.
+    doomed: Vec<What>,
+    /// Whether something stays.
+    keeps: bool,
+}
+
 impl Sweeps {
     pub(super) fn holding(held: BTreeSet<PartitionId>) -> Self {
-        Self { held, ..Self::default() }
+        Self { dirty: held.clone(), held, ..Self::default() }
     }
 
     pub(super) fn touch(&mut self, partition: PartitionId) {
-        self.dirty.insert(partition);
+        if self.held.contains(&partition) {
+            self.dirty.insert(partition);
+        }
     }
 
     /// Returns whether nothing was under way.
@@ -67,9 +78,10 @@ impl Sweeps {
         Some(Deadline { at: *at, why: "look at the disk again" })
     }
 
-    /// Returns whether a look or a removal is under way anywhere.
-    pub(super) fn is_busy(&self) -> bool {
-        !self.busy.is_empty()
+    /// Returns whether the whole disk has been looked at since anything changed, and nothing on it
+    /// is missing elsewhere.
+    pub(super) fn is_clean(&self) -> bool {
+        self.busy.is_empty() && self.dirty.is_empty() && self.residue.is_empty()
     }
 }
 
@@ -84,72 +96,84 @@ impl Node {
         self.run(Operation::Barrier, Route::Sweep(partition));
     }
 
-    pub(super) fn sweep_goes_on(&mut self, partition: PartitionId, outcome: Outcome) {
-        match outcome {
-            Outcome::Barrier(Some(_)) => {
-                self.run(Operation::Inspect(partition), Route::Sweep(partition));
-            }
-            Outcome::Inspect(Some(found)) => {
-                let doomed = self.judge(partition, &found);
-                self.sweeps.doomed.insert(partition, doomed);
-                self.set_next_aside(partition);
-            }
-            Outcome::Stage(StagingOutcome::SetAside(Ok(()))) => self.set_next_aside(partition),
-            _ => {
-                self.sweeps.doomed.remove(&partition);
-                self.sweeps.end(partition);
-                self.sweeps.touch(partition);
-                self.sweeps.retry_at(partition, self.now.after(self.config.retry_max));
-            }
+    pub(super) fn sweep_goes_on(&mut self, partition: PartitionId, outcome: &Outcome) {
+        if let Outcome::Barrier(Some(_)) = outcome {
+            self.run(Operation::Inspect(partition), Route::Sweep(partition));
+        } else if let Outcome::Inspect(Some(found)) = outcome {
+            let found = self.judge(partition, found);
+            self.sweeps.found.insert(partition, found);
+            self.set_next_aside(partition);
+        } else if let Outcome::Stage(StagingOutcome::SetAside(Ok(()))) = outcome {
+            self.set_next_aside(partition);
+        } else {
+            self.sweeps.found.remove(&partition);
+            self.sweeps.end(partition);
+            self.sweeps.touch(partition);
+            self.sweeps.retry_at(partition, self.now.after(self.config.retry_max));
         }
     }
 
     fn set_next_aside(&mut self, partition: PartitionId) {
-        let next = self.sweeps.doomed.get_mut(&partition).and_then(Vec::pop);
-        if let Some(what) = next {
+        let found = self.sweeps.found.get_mut(&partition);
+        if let Some(what) = found.and_then(|found| found.doomed.pop()) {
             self.note(Note::SetAside(partition, what));
             let staging = Staging::SetAside(what);
             self.run(Operation::Stage(partition, staging), Route::Sweep(partition));
             return;
         }
-        self.sweeps.doomed.remove(&partition);
+        let keeps = self.sweeps.found.remove(&partition).is_none_or(|found| found.keeps);
+        let used = self.hosts.contains_key(&partition)
+            || self.movers.contains_key(&partition)
+            || self.sweeps.dirty.contains(&partition);
+        if !keeps && !used {
+            self.sweeps.held.remove(&partition);
+        }
         self.sweeps.end(partition);
         self.inbox.push_back(super::routes::Internal::Reconcile(partition));
     }
 
-    /// Returns what may be set aside, and remembers what is left.
-    fn judge(&mut self, partition: PartitionId, found: &Recovered) -> Vec<What> {
+    /// Judges what is on the disk, and remembers whether some of it is nowhere else.
+    fn judge(&mut self, partition: PartitionId, found: &Recovered) -> Found {
         let row = self.state.assignment(partition);
         let moving_here = row.is_some_and(|row| row.target == Some(self.me.node));
         if moving_here || self.movers.contains_key(&partition) {
-            return Vec::new();
+            return Found { doomed: Vec::new(), keeps: true };
         }
+        // What the owner still has open is looked at again once it is closed.
+        let open = self.hosts.get(&partition).and_then(Host::directory);
         let verdict = |attempt: Attempt| self.state.verdict(partition, attempt);
         let dead = |attempt: &Attempt| verdict(*attempt) == Verdict::Dead;
         let attempts = || found.installed.iter().map(|(attempt, _)| *attempt);
-        let mut doomed: Vec<What> = attempts().filter(dead).map(What::Installed).collect();
-
-        let source_is_safe = match row {
-            Some(row) => {
-                self.state.member(row.owner).is_some_and(|owner| owner.status == Status::Alive)
-            }
-            None => dead(&Attempt::birth(self.me.node)),
-        };
-        if found.staging.is_some() && source_is_safe {
+        let mut doomed: Vec<What> = attempts()
+            .filter(|attempt| dead(attempt) && open != Some(*attempt))
+            .map(What::Installed)
+            .collect();
+        if found.staging.is_some() && self.is_source_safe(partition, found) {
             doomed.push(What::Staging);
         }
         let residue = attempts().any(|attempt| {
             matches!(verdict(attempt), Verdict::Residue { .. } | Verdict::Forgotten)
         });
-        let left = found.installed.len() + usize::from(found.staging.is_some()) - doomed.len();
+        let all = found.installed.len() + usize::from(found.staging.is_some());
         if residue {
             self.sweeps.residue.insert(partition);
         } else {
             self.sweeps.residue.remove(&partition);
         }
-        if left == 0 {
-            self.sweeps.held.remove(&partition);
-        }
-        doomed
+        Found { keeps: doomed.len() < all, doomed }
+    }
+
+    /// Whether whatever is staged is known to be elsewhere, too (case C54): with an owner that is
+    /// alive, or with this node if it owns the partition and has its directory (H25); or nobody
+    /// wants it any more.
+    fn is_source_safe(&self, partition: PartitionId, found: &Recovered) -> bool {
+        let Some(row) = self.state.assignment(partition) else {
+            let birth = Attempt::birth(self.me.node);
+            return self.state.verdict(partition, birth) == Verdict::Dead;
+        };
+        let live_is_here = found.installed.iter().any(|(attempt, _)| *attempt == row.data);
+        let owner = self.state.member(row.owner);
+        let alive = owner.is_some_and(|owner| owner.status == Status::Alive);
+        if row.owner == self.me.node { live_is_here } else { alive }
     }
 }

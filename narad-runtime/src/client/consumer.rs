@@ -71,6 +71,8 @@ pub struct Delivery {
     pub partition: u32,
     /// The reign in which they were read.
     pub epoch: Epoch,
+    /// The node that they were read from.
+    pub endpoint: Endpoint,
     /// The records with their offsets; at least one.
     pub records: Vec<(Offset, Record)>,
     /// What acknowledges them all.
@@ -204,7 +206,7 @@ impl Reader {
                 let _slot = self.slots.acquire().await.expect("the semaphore is never closed");
                 self.fetch(&mut owner, position).await
             };
-            let fetched = match fetched {
+            let (endpoint, fetched) = match fetched {
                 Ok(fetched) => fetched,
                 Err(Trouble { error, passes }) => {
                     let patience = self.options.unavailable_max;
@@ -232,7 +234,8 @@ impl Reader {
             position = Position::Offset { at: next, epoch: Some(epoch) };
             let caught_up = next >= until || (records.is_empty() && next >= hwm);
             if !records.is_empty() {
-                let delivery = Delivery { partition: self.partition, epoch, records, next };
+                let partition = self.partition;
+                let delivery = Delivery { partition, epoch, endpoint, records, next };
                 if self.sender.send(Ok(delivery)).await.is_err() {
                     return;
                 }
@@ -246,7 +249,11 @@ impl Reader {
         }
     }
 
-    async fn fetch(&self, owner: &mut Owner<'_>, position: Position) -> Result<Fetched, Trouble> {
+    async fn fetch(
+        &self,
+        owner: &mut Owner<'_>,
+        position: Position,
+    ) -> Result<(Endpoint, Fetched), Trouble> {
         let wait = if self.options.follow { self.options.wait } else { Duration::ZERO };
         let from = match position {
             Position::Committed => String::new(),
@@ -265,10 +272,13 @@ impl Reader {
         let (endpoint, body) = owner.ask(&request, timeout).await?;
         // The answer's length is bounded already.
         let limits = Limits { records_max: u32::MAX, record_bytes_max: u64::MAX };
-        batch::decode_fetched(body, limits).map_err(|cause| Trouble {
-            error: ClientError::BadAnswer { endpoint, cause: cause.to_string() },
-            passes: true,
-        })
+        match batch::decode_fetched(body, limits) {
+            Ok(fetched) => Ok((endpoint, fetched)),
+            Err(cause) => Err(Trouble {
+                error: ClientError::BadAnswer { endpoint, cause: cause.to_string() },
+                passes: true,
+            }),
+        }
     }
 }
 

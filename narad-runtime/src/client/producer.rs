@@ -45,10 +45,12 @@ pub enum Placement {
 }
 
 /// Where a batch went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivered {
     /// Partition and offsets.
     pub result: PartResult,
+    /// The node that acknowledged it.
+    pub endpoint: Endpoint,
     /// How often it was tried; more than once means that it may be there more than once.
     pub attempts: u32,
 }
@@ -189,9 +191,9 @@ impl Producer {
         let deliver = self.deliver(placement, &body, &mut progress);
         let outcome = tokio::time::timeout(self.options.deliver_timeout, deliver).await;
         match outcome {
-            Ok(Ok(result)) => {
+            Ok(Ok((result, endpoint))) => {
                 self.counters.records.fetch_add(records.len() as u64, Ordering::Relaxed);
-                Ok(Delivered { result, attempts: progress.attempts })
+                Ok(Delivered { result, endpoint, attempts: progress.attempts })
             }
             Ok(Err(error)) => Err(SendError::Refused(error)),
             Err(_) => Err(SendError::GaveUp {
@@ -219,7 +221,7 @@ impl Producer {
         placement: Placement,
         body: &Bytes,
         progress: &mut Progress,
-    ) -> Result<PartResult, ClientError> {
+    ) -> Result<(PartResult, Endpoint), ClientError> {
         let options = &self.client.shared.options;
         let mut backoff = Backoff::new(options.retry_min, options.retry_max);
         // A node that failed a moment ago comes last.
@@ -246,7 +248,7 @@ impl Producer {
                     if round.hops > 0 {
                         self.client.learn_owner(&self.topic, target.partition, &target.endpoint);
                     }
-                    return Ok(result);
+                    return Ok((result, target.endpoint));
                 }
                 Err(Fault::NotOwner(owner)) => {
                     progress.last = format!("{} no longer owns the partition", target.endpoint);

@@ -7,7 +7,7 @@
 use narad_core::ids::{Epoch, Offset};
 use narad_core::partition::Checksum;
 
-use super::frame::{FILE_HEADER, FRAME_HEADER, FrameHeader, check_file_header};
+use super::frame::{FILE_HEADER, FRAME_HEADER, FrameHeader, check_file_header, file_header};
 use super::index::SparseIndex;
 
 /// Most places of damage that are remembered one by one.
@@ -71,6 +71,13 @@ impl Checker {
             damage: Vec::new(),
             index: SparseIndex::default(),
         }
+    }
+
+    /// Returns the check of a segment without a frame.
+    pub(crate) fn of_empty(segment: Offset) -> Self {
+        let mut checker = Self::new(segment);
+        checker.feed(&file_header(segment));
+        checker
     }
 
     /// Takes the next bytes.
@@ -228,7 +235,7 @@ fn fill<'a, const N: usize>(buf: &mut [u8; N], filled: &mut usize, bytes: &'a [u
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::frame::{Kind, file_header};
+    use crate::log::frame::Kind;
     use proptest::prelude::*;
 
     const BASE: Offset = Offset(10);

@@ -6,6 +6,10 @@
 /// Bytes of the shell: magic 4, version 2, zero 2, body length 4, checksum 4.
 const SHELL: usize = 16;
 
+/// The highest offset, epoch or life that is believed. Nobody counts as far, and from here on no
+/// counter can run out.
+pub(crate) const COUNTER_MAX: u64 = u64::MAX >> 1;
+
 /// Why bytes are not what they should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
@@ -103,6 +107,12 @@ impl<'a> Reader<'a> {
 
     pub(crate) fn u64(&mut self) -> Result<u64, FormatError> {
         Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    /// Reads an offset, an epoch, a life: a number that only ever counts up.
+    pub(crate) fn counter(&mut self) -> Result<u64, FormatError> {
+        let found = self.u64()?;
+        if found > COUNTER_MAX { Err(FormatError::Value("a counter")) } else { Ok(found) }
     }
 
     pub(crate) fn i64(&mut self) -> Result<i64, FormatError> {

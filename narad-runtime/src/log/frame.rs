@@ -14,7 +14,7 @@
 
 use narad_core::ids::{Epoch, Offset};
 
-use super::envelope::FormatError;
+use super::envelope::{COUNTER_MAX, FormatError};
 
 /// Bytes of the file header.
 pub(crate) const FILE_HEADER: usize = 24;
@@ -94,7 +94,7 @@ pub(crate) struct FrameHeader {
 impl FrameHeader {
     /// Returns the offset after the frame's last record.
     pub(crate) fn end(&self) -> Offset {
-        // Decoding has checked the sum.
+        // Decoding has checked that the base is far from the last number.
         Offset(self.base.0.saturating_add(u64::from(self.count)))
     }
 
@@ -154,7 +154,8 @@ impl FrameHeader {
                 Kind::Data => header.count > 0,
                 Kind::Control => header.count == 0 && header.payload_bytes == 0,
             }
-            && header.base.0.checked_add(u64::from(header.count)).is_some()
+            && header.base.0 <= COUNTER_MAX
+            && header.epoch.0 <= COUNTER_MAX
             && segment <= header.base
             && header.hwm <= header.base
             && u32_at(bytes, 0) == checksum(segment, position, bytes);
@@ -183,7 +184,7 @@ pub(crate) mod tests {
     use proptest::prelude::*;
 
     fn any_header() -> impl Strategy<Value = FrameHeader> {
-        (any::<bool>(), any::<bool>(), any::<u32>(), 0..1000_u64, 0..1000_u64, any::<u64>())
+        (any::<bool>(), any::<bool>(), any::<u32>(), 0..1000_u64, 0..1000_u64, 0..=COUNTER_MAX)
             .prop_map(|(data, begins_append, payload_checksum, base, below, epoch)| FrameHeader {
                 kind: if data { Kind::Data } else { Kind::Control },
                 begins_append,

@@ -12,7 +12,7 @@ use super::frame::{FILE_HEADER, check_file_header};
 use super::index::SparseIndex;
 use super::side::{self, Sealed, Segments};
 use super::{LogError, Segment, View, create_segment, scan};
-use crate::disk::{Disk, DiskFile, Open};
+use crate::disk::{Disk, DiskError, DiskFile, Open};
 
 /// What opening a log came upon.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub(super) fn recover(disk: &dyn Disk, dir: &Path) -> Result<Found, LogError> {
     for (at, &base) in sealed.iter().enumerate() {
         let next = bases[at + 1];
         let known = listed.as_ref().and_then(|listed| find(&listed.sealed, base));
-        let segment = match known {
+        let mut segment = match known {
             Some(known) if length(disk, dir, base)? == known.bytes => from_listed(known),
             Some(_) | None => {
                 recovery.rescanned = true;
@@ -61,26 +61,31 @@ pub(super) fn recover(disk: &dyn Disk, dir: &Path) -> Result<Found, LogError> {
             return Err(LogError::Overlap { dir, base: next, end: segment.end });
         }
         if segment.end < next {
-            // A missing file, or one whose own end is gone.
+            // A missing file, or one whose own end is gone. A listing has no holes: what is missing
+            // counts as damage of the segment before it, so that the rest can be read and moved.
             let position = segment.bytes;
             recovery.damage.push(Damage { segment: base, offset: segment.end, position });
+            segment.end = next;
         }
         segments.push(segment);
     }
-    let (checker, mut last_file) = recover_last(disk, dir, last, &mut recovery)?;
-    hwm = hwm.max(checker.hwm());
-    epoch = epoch.max(checker.epoch());
+    let Last { checker, file: mut last_file, hwm: seen_last, epoch: epoch_last, seal } =
+        recover_last(disk, dir, last, &mut recovery)?;
+    hwm = hwm.max(seen_last);
+    epoch = epoch.max(epoch_last);
     let (position, seen) = consumers(disk, dir)?;
     hwm = hwm.max(seen).max(bases[0]);
 
     // Offsets that were given once are never given again, though their records are gone.
     let listed_end = listed.iter().flat_map(|listed| &listed.sealed).map(|one| one.end).max();
-    let end = checker.end();
-    let given = hwm.max(listed_end.unwrap_or_default());
-    let position_of_end = checker.fed();
-    segments.push(describe(checker));
+    let end = seal.unwrap_or(checker.end());
+    let given = hwm.max(listed_end.unwrap_or_default()).max(end);
     if given > end {
-        recovery.damage.push(Damage { segment: last, offset: end, position: position_of_end });
+        let position = checker.fed();
+        recovery.damage.push(Damage { segment: last, offset: end, position });
+    }
+    segments.push(Segment { end: given, ..describe(checker) });
+    if given > end || seal.is_some() {
         last_file = create_segment(disk, dir, given)?;
         disk.sync_dir(dir)?;
         segments.push(describe(scan(disk, dir, given, u64::MAX)?));
@@ -112,30 +117,78 @@ fn present_bases(
     Ok(kept)
 }
 
+/// How a segment that nothing follows ends.
+pub(crate) enum Ending {
+    /// With a whole frame.
+    Whole,
+    /// With a torn append: the segment is to be cut at this position, and is then what the check
+    /// says. Below the file header nothing is left but an empty segment.
+    Torn { at: u64, kept: Box<Checker> },
+    /// With a torn append whose header proves that the records before it were durable, while they
+    /// are damaged. Without the torn append they would look torn themselves, and their offsets be
+    /// given again: all of it stays, and the log goes on in a segment that begins at this offset.
+    Damaged { next: Offset },
+}
+
+/// Finds out how a segment that nothing follows ends. Changes nothing.
+pub(crate) fn ending(disk: &dyn Disk, dir: &Path, whole: &Checker) -> Result<Ending, DiskError> {
+    let (base, Some(torn)) = (whole.segment(), whole.torn()) else { return Ok(Ending::Whole) };
+    let mut at = torn.position;
+    while at >= FILE_HEADER as u64 {
+        let kept = scan(disk, dir, base, at)?;
+        match kept.torn() {
+            None => return Ok(Ending::Torn { at, kept: Box::new(kept) }),
+            Some(_) if torn.offset > base => return Ok(Ending::Damaged { next: torn.offset }),
+            // No offset was given here.
+            Some(earlier) => at = earlier.position,
+        }
+    }
+    Ok(Ending::Torn { at, kept: Box::new(Checker::of_empty(base)) })
+}
+
+/// The last segment, ready to be appended to.
+struct Last {
+    checker: Checker,
+    file: Arc<dyn DiskFile>,
+    /// What its frames say, that of a torn append included: a header by itself is evidence.
+    hwm: Offset,
+    epoch: Epoch,
+    /// Where the log must go on in another segment.
+    seal: Option<Offset>,
+}
+
 /// Reads the last segment, cuts a torn append off, and writes the last whole one again.
 fn recover_last(
     disk: &dyn Disk,
     dir: &Path,
     base: Offset,
     recovery: &mut Recovery,
-) -> Result<(Checker, Arc<dyn DiskFile>), LogError> {
+) -> Result<Last, LogError> {
     let path = side::segment_path(dir, base);
     let file = disk.open(&path, Open::Existing)?;
     refuse_newer(&*file, &path, base)?;
-    let mut checker = scan(disk, dir, base, u64::MAX)?;
-    if let Some(torn) = checker.torn() {
-        recovery.cut_bytes = checker.fed() - torn.position;
-        if torn.position < FILE_HEADER as u64 {
-            create_segment(disk, dir, base)?;
-        } else {
-            file.set_len(torn.position)?;
+    let whole = scan(disk, dir, base, u64::MAX)?;
+    let (hwm, epoch) = (whole.hwm(), whole.epoch());
+    let (checker, seal) = match ending(disk, dir, &whole)? {
+        Ending::Whole => (whole, None),
+        Ending::Torn { at, kept } => {
+            recovery.cut_bytes = whole.fed() - at;
+            if at < FILE_HEADER as u64 {
+                create_segment(disk, dir, base)?;
+            } else {
+                file.set_len(at)?;
+            }
+            (*kept, None)
         }
-        checker = scan(disk, dir, base, u64::MAX)?;
-    }
+        Ending::Damaged { next } => {
+            recovery.damage.extend(whole.torn());
+            (whole, Some(next))
+        }
+    };
     rewrite(&*file, checker.last_append(), checker.fed())?;
     disk.sync_dir(dir)?;
     recovery.damage.extend_from_slice(checker.damage());
-    Ok((checker, file))
+    Ok(Last { checker, file, hwm, epoch, seal })
 }
 
 /// Refuses a segment of a newer binary, which must not be taken for a torn one.

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use narad_core::ids::{Epoch, LogGeneration, Offset};
 use narad_core::partition::{Checksum, Position, Sidecar};
 
-use super::envelope::{self, Body, FormatError, Reader};
+use super::envelope::{self, Body, COUNTER_MAX, FormatError, Reader};
 use super::error::LogError;
 use crate::disk::{self, Disk, DiskError};
 
@@ -34,7 +34,8 @@ pub(crate) fn segment_path(dir: &Path, base: Offset) -> PathBuf {
 pub(crate) fn segment_base(name: &str) -> Option<Offset> {
     let digits = name.strip_suffix(".seg")?;
     let plain = digits.len() == 20 && digits.bytes().all(|b| b.is_ascii_digit());
-    plain.then(|| digits.parse().ok()).flatten().map(Offset)
+    let base = plain.then(|| digits.parse().ok()).flatten();
+    base.filter(|&base| base <= COUNTER_MAX).map(Offset)
 }
 
 /// One segment that can no longer grow.
@@ -75,13 +76,13 @@ impl Segments {
     fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
         let mut body = envelope::open(SEGMENTS, VERSION, bytes)?;
         let found = Self {
-            start: Offset(body.u64()?),
-            hwm: Offset(body.u64()?),
-            epoch: Epoch(body.u64()?),
+            start: Offset(body.counter()?),
+            hwm: Offset(body.counter()?),
+            epoch: Epoch(body.counter()?),
             sealed: body.list(29, |body| {
                 Ok(Sealed {
-                    base: Offset(body.u64()?),
-                    end: Offset(body.u64()?),
+                    base: Offset(body.counter()?),
+                    end: Offset(body.counter()?),
                     bytes: body.u64()?,
                     checksum: Checksum(body.u32()?),
                     newest_ms: body.option(Reader::i64)?,
@@ -115,8 +116,8 @@ pub(crate) fn put_position(body: &mut Body, position: &Position) {
 }
 
 pub(crate) fn take_position(body: &mut Reader<'_>) -> Result<Position, FormatError> {
-    let committed = body.option(|body| Ok(Offset(body.u64()?)))?;
-    let acked_ahead = body.list(8, |body| Ok(Offset(body.u64()?)))?;
+    let committed = body.option(|body| Ok(Offset(body.counter()?)))?;
+    let acked_ahead = body.list(8, |body| Ok(Offset(body.counter()?)))?;
     let ascending = acked_ahead.is_sorted_by(|a, b| a < b);
     if acked_ahead.len() > Position::ACKED_AHEAD_MAX || !ascending {
         return Err(FormatError::Value("the acked-ahead set"));
@@ -154,8 +155,8 @@ pub(crate) fn encode_sidecar(sidecar: &Sidecar) -> Vec<u8> {
 pub(crate) fn load_sidecar(disk: &dyn Disk, dir: &Path) -> Result<Option<Sidecar>, LogError> {
     load(disk, sidecar_path(dir), SIDECAR, |body| {
         Ok(Sidecar {
-            start: Offset(body.u64()?),
-            hwm: Offset(body.u64()?),
+            start: Offset(body.counter()?),
+            hwm: Offset(body.counter()?),
             position: take_position(body)?,
         })
     })
@@ -164,7 +165,7 @@ pub(crate) fn load_sidecar(disk: &dyn Disk, dir: &Path) -> Result<Option<Sidecar
 /// Counts the opening of a log, durably, and returns its new life.
 pub(crate) fn next_generation(disk: &dyn Disk, dir: &Path) -> Result<LogGeneration, LogError> {
     let path = dir.join("generation");
-    let last = load(disk, path.clone(), GENERATION, |body| Ok(LogGeneration(body.u64()?)))?;
+    let last = load(disk, path.clone(), GENERATION, |body| Ok(LogGeneration(body.counter()?)))?;
     let next = last.unwrap_or_default().next();
     let mut body = Body::default();
     body.u64(next.0);

@@ -256,7 +256,9 @@ fn name_of(operation: &Operation) -> Option<&'static str> {
         | Operation::Survey
         | Operation::Configure(_)
         | Operation::Transfer { .. }
-        | Operation::NextIncarnation => None,
+        | Operation::NextIncarnation
+        | Operation::CloseAccept
+        | Operation::OpenAccept => None,
     }
 }
 
@@ -300,7 +302,9 @@ fn name_of_outcome(outcome: &Outcome) -> Option<&'static str> {
         | Outcome::Configure(_)
         | Outcome::Transfer
         | Outcome::Call(_)
-        | Outcome::NextIncarnation(_) => None,
+        | Outcome::NextIncarnation(_)
+        | Outcome::CloseAccept(_)
+        | Outcome::OpenAccept => None,
         Outcome::Inspect(_) => Some("inspect"),
     }
 }

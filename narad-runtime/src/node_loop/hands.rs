@@ -142,6 +142,10 @@ impl Hands {
             Operation::Watermarks(partitions) => {
                 self.block(op, move |storage| Outcome::Watermarks(storage.watermarks(&partitions)));
             }
+            // A record is acknowledged by its owner alone, so a node that owns nothing has
+            // accepted nothing that has not arrived.
+            Operation::CloseAccept => self.mailbox.done(op, Outcome::CloseAccept(true)),
+            Operation::OpenAccept => self.mailbox.done(op, Outcome::OpenAccept),
             // The replica carries these to Raft itself.
             Operation::Append(_) => self.mailbox.done(op, Outcome::Append(false)),
             Operation::Barrier => self.mailbox.done(op, Outcome::Barrier(None)),

@@ -182,9 +182,10 @@ impl Storage {
                 Err(Fault::Damaged { base, position })
             }
             // Several extents are copied at once, so a copy that was cut short has gaps. Where the
-            // source is dead it is the range before the first one that counts (R64).
+            // source is dead it is the range before the first one that counts (R64); if that were
+            // enough, what lies behind the gap would still be installed with it.
             StoreError::Refused { why: Refusal::Gap { end, .. }, .. }
-                if boundary.digest.is_none() =>
+                if boundary.digest.is_none() && end < boundary.hwm =>
             {
                 Ok(Verified { start, end, digest })
             }

@@ -1,24 +1,26 @@
 //! The API's view of a node: questions to the node machine, records to and from its logs.
 
+mod errors;
+mod views;
+
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use narad_core::controller::preflight::Blocker;
 use narad_core::freeze::gate::Refused;
-use narad_core::ids::{Epoch, NodeId, Offset, PartitionId, TopicId};
-use narad_core::metastore::{Applied, Reason, State, Status};
-use narad_core::node::{Ask, AskError, Node, Said};
+use narad_core::ids::{Epoch, NodeId, Offset, PartitionId};
+use narad_core::metastore::Applied;
+use narad_core::node::{Ask, Node, Said};
 
 use crate::broker::{Broker, ProduceError, Seat, SlotError};
-use crate::log::{LogError, Record as LogRecord};
 use crate::node_loop::{AskFault, NodeHandle, Stopped};
 use crate::service::{
-    AckSet, Fetched, MemberStatus, MemberView, MoveView, NewTopic, Position, Produced, Read,
-    Readiness, Record, Role, Route, Service, ServiceError, TopicView,
+    AckSet, Fetched, MemberView, MoveView, NewTopic, Position, Produced, Read, Readiness, Record,
+    Route, Service, ServiceError, TopicView,
 };
+use views::{member_view, move_view, route, topic_view};
 
 /// What the HTTP API asks of a running node.
 #[derive(Debug)]
@@ -198,7 +200,6 @@ impl Service for NodeService {
     ) -> Result<Produced, ServiceError> {
         let place = self.place(topic, partition).await?;
         let seat = self.seat(&place)?;
-        let records = records.into_iter().map(log_record).collect();
         let produced = blocking(move || seat.batcher.produce(records, None)).await?;
         match produced {
             Ok(done) => {
@@ -298,15 +299,7 @@ fn fetch_now(
     let from = from.max(bounds.start);
     let records = if from >= bounds.hwm { Vec::new() } else { log.read(from, bytes_max)? };
     let next = records.last().map_or(from, |(offset, _)| offset.next());
-    let records = records.into_iter().map(|(offset, record)| (offset, api_record(record)));
-    Ok(Fetched {
-        records: records.collect(),
-        next,
-        start: bounds.start,
-        hwm: bounds.hwm,
-        epoch,
-        committed,
-    })
+    Ok(Fetched { records, next, start: bounds.start, hwm: bounds.hwm, epoch, committed })
 }
 
 /// Takes a reader of an earlier reign back to where the next one began, if it is past that (H15).
@@ -335,190 +328,8 @@ fn place(node: &Node, topic: &str, index: u32) -> Result<Place, ServiceError> {
     })
 }
 
-fn member_view(
-    state: &State,
-    leader: Option<NodeId>,
-    member: &narad_core::metastore::Member,
-) -> MemberView {
-    let configuration = state.configuration();
-    let votes = configuration.voters.contains(&member.id)
-        || configuration.voters_outgoing.contains(&member.id);
-    let role = match (votes, configuration.learners.contains(&member.id)) {
-        (true, _) => Role::Voter,
-        (false, true) => Role::Learner,
-        (false, false) => Role::None,
-    };
-    let status = match member.status {
-        _ if member.retired => MemberStatus::Retired,
-        Status::Alive => MemberStatus::Alive,
-        Status::Dead(_) => MemberStatus::Dead,
-    };
-    MemberView {
-        id: member.name.clone(),
-        node: member.id,
-        addr: member.addrs.http.clone(),
-        peer_addr: member.addrs.peer.clone(),
-        status,
-        draining: member.draining,
-        drained_out: member.drained_out,
-        role,
-        leader: leader == Some(member.id),
-        incarnation: member.incarnation,
-        owned_partitions: state.owned_count(member.id) as u64,
-        inbound_moves: state.inbound_count(member.id) as u64,
-        outbound_moves: state.outbound_count(member.id) as u64,
-    }
-}
-
-fn move_view(node: &Node, partition: PartitionId) -> Option<MoveView> {
-    let state = node.state();
-    let row = state.assignment(partition)?;
-    let name = |id: NodeId| state.member(id).map(|member| member.name.clone());
-    let progress = node.moves().find(|(id, _)| *id == partition).map(|(_, progress)| progress);
-    let source_dead = state.member(row.owner).is_none_or(|owner| owner.status != Status::Alive);
-    let mut view = MoveView {
-        topic: state.topic(partition.topic)?.name.clone(),
-        partition: partition.index,
-        from: name(row.owner)?,
-        to: name(row.target?)?,
-        move_id: row.move_id,
-        phase: None,
-        bytes_staged: None,
-        bytes_total: None,
-        bytes_per_second: None,
-        predicted_freeze_ms: None,
-        waiting: None,
-        source_dead,
-    };
-    if let Some(progress) = progress {
-        view.phase = Some(progress.phase.to_string());
-        view.bytes_staged = Some(progress.staged_bytes);
-        view.bytes_total = Some(progress.listed_bytes);
-        view.bytes_per_second = Some(progress.copy_rate).filter(|rate| *rate > 0);
-        view.predicted_freeze_ms = progress.freeze_ms;
-        view.waiting = progress.waiting.map(|reason| reason.to_string());
-    }
-    Some(view)
-}
-
-fn topic_view(state: &State, topic: TopicId) -> Option<TopicView> {
-    let topic = state.topic(topic)?;
-    let parent = topic.parent.and_then(|parent| state.topic(parent));
-    Some(TopicView {
-        name: topic.name.clone(),
-        id: topic.id,
-        partitions: topic.partitions,
-        parent: parent.map(|parent| parent.name.clone()),
-    })
-}
-
-fn route(
-    node: &Node,
-    partition: PartitionId,
-    row: &narad_core::metastore::Assignment,
-) -> Option<Route> {
-    let owner = node.state().member(row.owner)?;
-    Some(Route {
-        partition: partition.index,
-        owner: owner.name.clone(),
-        addr: owner.addrs.http.clone(),
-        epoch: row.epoch,
-        serving_here: node.serving(partition) == Some(row.epoch),
-        alive: owner.status == Status::Alive,
-        moving: row.target.is_some(),
-    })
-}
-
 fn waiting(what: &str) -> Readiness {
     Readiness { ready: false, waiting: Some(what.to_owned()) }
-}
-
-fn log_record(record: Record) -> LogRecord {
-    let Record { key, value, timestamp_ms, headers } = record;
-    LogRecord { key, value, timestamp_ms, headers }
-}
-
-fn api_record(record: LogRecord) -> Record {
-    let LogRecord { key, value, timestamp_ms, headers } = record;
-    Record { key, value, timestamp_ms, headers }
-}
-
-impl From<Stopped> for ServiceError {
-    fn from(stopped: Stopped) -> Self {
-        Self::Internal(stopped.to_string())
-    }
-}
-
-impl From<AskError> for ServiceError {
-    fn from(error: AskError) -> Self {
-        match error {
-            AskError::NoLeader => Self::NoLeader,
-            AskError::Unknown => Self::OutcomeUnknown,
-            AskError::Rejected(reason @ (Reason::OutOfRange | Reason::UnsafeTiming)) => {
-                Self::Invalid(reason.to_string())
-            }
-            AskError::Rejected(reason) => Self::Rejected(reason.to_string()),
-            AskError::Blocked(blockers) => {
-                Self::Blocked(blockers.iter().map(Blocker::to_string).collect())
-            }
-        }
-    }
-}
-
-impl From<Refused> for ServiceError {
-    fn from(refused: Refused) -> Self {
-        match refused {
-            Refused::Frozen => Self::Frozen,
-            Refused::NoLease => Self::NoLease,
-            Refused::AppendUnderWay => Self::Busy,
-            Refused::NotServing | Refused::OtherEpoch { .. } | Refused::AppendFailed => {
-                Self::NotServing
-            }
-        }
-    }
-}
-
-impl From<&LogError> for ServiceError {
-    fn from(error: &LogError) -> Self {
-        match error {
-            error if error.is_full() => Self::DiskFull,
-            LogError::RecordTooLarge { .. }
-            | LogError::EmptyAppend
-            | LogError::AheadOfHwm { .. }
-            | LogError::BelowStart { .. } => Self::Invalid(error.to_string()),
-            LogError::Poisoned { .. } | LogError::Closed | LogError::StaleEpoch { .. } => {
-                Self::NotServing
-            }
-            error => Self::Internal(error.to_string()),
-        }
-    }
-}
-
-impl From<LogError> for ServiceError {
-    fn from(error: LogError) -> Self {
-        Self::from(&error)
-    }
-}
-
-impl From<ProduceError> for ServiceError {
-    fn from(error: ProduceError) -> Self {
-        match error {
-            ProduceError::Refused(refused) => refused.into(),
-            ProduceError::Log(error) => Self::from(&*error),
-            ProduceError::NotOpen => Self::NotServing,
-            ProduceError::Busy => Self::Busy,
-        }
-    }
-}
-
-impl From<SlotError> for ServiceError {
-    fn from(error: SlotError) -> Self {
-        match error {
-            SlotError::Refused(refused) => refused.into(),
-            SlotError::Log(error) => error.into(),
-            SlotError::NotOpen => Self::NotServing,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -100,7 +100,7 @@ impl Identity {
 ///
 /// If the counter cannot be read or written; the process must not go on without it.
 pub fn next_incarnation(disk: &dyn Disk) -> Result<Incarnation, StoreError> {
-    let last = read(disk, INCARNATION, INCARNATION_MAGIC, |body| Ok(Incarnation(body.u64()?)))?;
+    let last = read(disk, INCARNATION, INCARNATION_MAGIC, |body| Ok(Incarnation(body.counter()?)))?;
     let next = last.unwrap_or_default().next();
     let mut body = Body::default();
     body.u64(next.0);
@@ -134,6 +134,6 @@ fn take(body: &mut Reader<'_>) -> Result<Identity, FormatError> {
         store,
         name: name.ok_or(FormatError::Value("the node's name"))?,
         cluster: body.option(Reader::u128)?,
-        node: body.option(|body| Ok(NodeId(body.u64()?)))?,
+        node: body.option(|body| Ok(NodeId(body.counter()?)))?,
     })
 }

@@ -13,7 +13,7 @@ use crate::disk::{Disk, Open, replace};
 use crate::log::check::Checker;
 use crate::log::frame::FILE_HEADER;
 use crate::log::side::{self, Sealed, Segments, position_path, remove_if_present, segment_path};
-use crate::log::{create_segment, lock, scan};
+use crate::log::{Ending, create_segment, ending, lock};
 
 impl SegmentStore {
     /// Order: every segment; sidecar, index and manifest, each synced before its name; the staging
@@ -124,19 +124,26 @@ impl Staging {
     /// source's), or an empty segment if the source had nothing (`case_038`).
     fn finish_last(&mut self, disk: &dyn Disk, start: Offset) -> Result<Vec<Staged>, StoreError> {
         let last = self.extents.last_key_value();
-        let torn = last.and_then(|(_, extent)| extent.checker.as_ref()?.torn());
-        let cut = torn.filter(|torn| torn.position >= FILE_HEADER as u64);
-        match (cut, last.is_none() || torn.is_some()) {
-            (Some(torn), _) => {
-                self.cut_past(disk, torn.segment, torn.position)?;
-                self.adopt(scan(disk, &self.dir, torn.segment, torn.position)?);
+        let Some(last) = last.and_then(|(_, extent)| extent.checker.as_ref()) else {
+            create_segment(disk, &self.dir, start)?;
+            self.adopt(Checker::of_empty(start));
+            return Ok(self.staged());
+        };
+        let base = last.segment();
+        match ending(disk, &self.dir, last)? {
+            Ending::Whole => {}
+            Ending::Torn { at, kept } => {
+                if at < FILE_HEADER as u64 {
+                    create_segment(disk, &self.dir, base)?;
+                } else {
+                    self.cut_past(disk, base, at)?;
+                }
+                self.adopt(*kept);
             }
-            (None, true) => {
-                let base = torn.map_or(start, |torn| torn.segment);
-                create_segment(disk, &self.dir, base)?;
-                self.adopt(scan(disk, &self.dir, base, u64::MAX)?);
+            Ending::Damaged { next } => {
+                create_segment(disk, &self.dir, next)?;
+                self.adopt(Checker::of_empty(next));
             }
-            (None, false) => {}
         }
         Ok(self.staged())
     }

@@ -50,14 +50,14 @@ pub(crate) fn encode(manifest: &Manifest) -> Vec<u8> {
 fn decode(bytes: &[u8]) -> Result<Manifest, FormatError> {
     let mut body = envelope::open(MAGIC, VERSION, bytes)?;
     let manifest = Manifest {
-        partition: PartitionId { topic: TopicId(body.u64()?), index: body.u32()? },
-        move_id: MoveId(body.u64()?),
-        source: NodeId(body.u64()?),
-        source_incarnation: Incarnation(body.u64()?),
-        generation: LogGeneration(body.u64()?),
-        epoch: Epoch(body.u64()?),
-        start: Offset(body.u64()?),
-        hwm: Offset(body.u64()?),
+        partition: PartitionId { topic: TopicId(body.counter()?), index: body.u32()? },
+        move_id: MoveId(body.counter()?),
+        source: NodeId(body.counter()?),
+        source_incarnation: Incarnation(body.counter()?),
+        generation: LogGeneration(body.counter()?),
+        epoch: Epoch(body.counter()?),
+        start: Offset(body.counter()?),
+        hwm: Offset(body.counter()?),
         position: take_position(&mut body)?,
         extents: body.list(STAGED_BYTES, take_staged)?,
         attempt: body.option(take_attempt)?,
@@ -71,29 +71,34 @@ fn decode(bytes: &[u8]) -> Result<Manifest, FormatError> {
 
 fn take_staged(body: &mut Reader<'_>) -> Result<Staged, FormatError> {
     Ok(Staged {
-        base: Offset(body.u64()?),
-        bytes: ByteCount(body.u64()?),
+        base: Offset(body.counter()?),
+        bytes: ByteCount(body.counter()?),
         checksum: Checksum(body.u32()?),
     })
 }
 
 fn take_attempt(body: &mut Reader<'_>) -> Result<Attempt, FormatError> {
     Ok(Attempt {
-        move_id: MoveId(body.u64()?),
-        destination: NodeId(body.u64()?),
-        no: AttemptNo { incarnation: Incarnation(body.u64()?), n: body.u32()? },
+        move_id: MoveId(body.counter()?),
+        destination: NodeId(body.counter()?),
+        no: AttemptNo { incarnation: Incarnation(body.counter()?), n: body.u32()? },
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::log::envelope::COUNTER_MAX;
     use narad_core::partition::Position;
     use proptest::prelude::*;
 
     fn any_manifest() -> impl Strategy<Value = Manifest> {
-        let extents = proptest::collection::btree_map(any::<u64>(), any::<(u64, u32)>(), 0..5);
-        (any::<[u64; 7]>(), any::<u32>(), extents, any::<Option<u64>>(), any::<bool>()).prop_map(
+        let count = || 0..=COUNTER_MAX;
+        let extent = (count(), any::<u32>());
+        let extents = proptest::collection::btree_map(count(), extent, 0..5);
+        let counts = proptest::collection::vec(count(), 7);
+        let committed = proptest::option::of(count());
+        (counts, any::<u32>(), extents, committed, any::<bool>()).prop_map(
             |(n, index, extents, committed, tried)| Manifest {
                 partition: PartitionId { topic: TopicId(n[0]), index },
                 move_id: MoveId(n[1]),

@@ -6,8 +6,8 @@ use narad_core::partition::{Boundary, Staged, Verified};
 use super::staging::Staging;
 use super::{Refusal, StoreError};
 use crate::disk::Disk;
-use crate::log::check::{Checker, Damage};
-use crate::log::{digest_of, scan};
+use crate::log::check::Checker;
+use crate::log::{Ending, digest_of, ending};
 
 impl Staging {
     /// Judges the copy against a boundary. All frames were checked while they streamed; only what an
@@ -31,13 +31,19 @@ impl Staging {
             return refuse(Refusal::BelowHwm { end: shape.end, hwm: boundary.hwm });
         }
         let mut extents = self.staged();
-        if let (Some(torn), Some(last)) = (shape.torn, extents.last_mut()) {
-            let checker = scan(disk, &self.dir, torn.segment, torn.position)?;
-            *last = staged_by(&checker);
+        if let (true, Some(last)) = (shape.torn, checkers.last()) {
+            match ending(disk, &self.dir, last)? {
+                Ending::Whole => {}
+                Ending::Torn { kept, .. } => {
+                    extents.pop();
+                    extents.push(staged_by(&kept));
+                }
+                Ending::Damaged { next } => extents.push(staged_by(&Checker::of_empty(next))),
+            }
         }
         let digest = digest_of(extents);
         if boundary.digest.is_some_and(|expected| expected != digest) {
-            return refuse(Refusal::Digest { found: digest });
+            return refuse(shape.gap.unwrap_or(Refusal::Digest { found: digest }));
         }
         Ok(Verified { start: boundary.start, end: shape.end, digest })
     }
@@ -46,15 +52,17 @@ impl Staging {
 /// What the frames of a copy add up to.
 struct Shape {
     end: Offset,
-    /// The torn last append of a copy whose source is dead; it does not count.
-    torn: Option<Damage>,
+    /// Whether the last append of a copy whose source is dead is torn; it does not count.
+    torn: bool,
+    /// The first hole. It is the source's own if the digests are equal (`case_048`).
+    gap: Option<Refusal>,
 }
 
 fn shape(checkers: &[&Checker], boundary: &Boundary) -> Result<Shape, Refusal> {
     let start = boundary.start;
     let Some((last, sealed)) = checkers.split_last() else {
         return if boundary.end == start || boundary.digest.is_none() {
-            Ok(Shape { end: start, torn: None })
+            Ok(Shape { end: start, torn: false, gap: None })
         } else {
             Err(Refusal::Gap { end: start, next: boundary.end })
         };
@@ -63,22 +71,28 @@ fn shape(checkers: &[&Checker], boundary: &Boundary) -> Result<Shape, Refusal> {
     if first != start {
         return Err(Refusal::Start { found: first, start });
     }
+    let mut gap = None;
     for (at, checker) in sealed.iter().enumerate() {
+        let end = checker.torn().map_or(checker.end(), |torn| torn.offset);
         let next = checkers[at + 1].segment();
-        // Damage that hides a sealed extent's end is the source's own if the digests are equal;
-        // nothing can tell once the source is dead.
-        let hidden = boundary.digest.is_some() && checker.torn().is_some() && checker.end() <= next;
-        if checker.end() != next && !hidden {
-            return Err(Refusal::Gap { end: checker.end(), next });
+        if end > next {
+            return Err(Refusal::Gap { end, next });
         }
+        if end < next {
+            gap = gap.or(Some(Refusal::Gap { end, next }));
+        }
+    }
+    // Nothing can tell whose it is once the source is dead.
+    if let Some(gap) = gap.filter(|_| boundary.digest.is_none()) {
+        return Err(gap);
     }
     match (last.torn(), boundary.digest) {
         (Some(torn), Some(_)) => Err(Refusal::Torn { base: torn.segment, position: torn.position }),
-        (Some(torn), None) => Ok(Shape { end: torn.offset, torn: Some(torn) }),
+        (Some(torn), None) => Ok(Shape { end: torn.offset, torn: true, gap }),
         (None, Some(_)) if last.end() != boundary.end => {
             Err(Refusal::End { found: last.end(), end: boundary.end })
         }
-        (None, Some(_) | None) => Ok(Shape { end: last.end(), torn: None }),
+        (None, Some(_) | None) => Ok(Shape { end: last.end(), torn: false, gap }),
     }
 }
 

@@ -15,8 +15,13 @@ impl Coded for Request {
 
     fn to_message(&self) -> Self::Message {
         let kind = match self {
-            Self::Heartbeat { incarnation } => {
-                RequestKind::Heartbeat(message::Heartbeat { incarnation: incarnation.0 })
+            Self::Heartbeat { incarnation, stuck } => {
+                let stuck = stuck.iter().map(|(partition, move_id)| message::Stuck {
+                    partition: Some(partition.to_message()),
+                    move_id: move_id.0,
+                });
+                let stuck = stuck.collect();
+                RequestKind::Heartbeat(message::Heartbeat { incarnation: incarnation.0, stuck })
             }
             Self::Propose(entry) => RequestKind::Propose(entry.to_message()),
             Self::Join { name, store_uuid, addrs } => RequestKind::Join(Join {
@@ -49,7 +54,12 @@ impl Coded for Request {
     fn from_message(message: Self::Message) -> Result<Self, DecodeError> {
         Ok(match message.kind.ok_or(DecodeError::Unknown { what: Self::WHAT })? {
             RequestKind::Heartbeat(heartbeat) => {
-                Self::Heartbeat { incarnation: Incarnation(heartbeat.incarnation) }
+                let stuck =
+                    |stuck: message::Stuck| Ok((nested(stuck.partition)?, MoveId(stuck.move_id)));
+                Self::Heartbeat {
+                    incarnation: Incarnation(heartbeat.incarnation),
+                    stuck: heartbeat.stuck.into_iter().map(stuck).collect::<Result<_, _>>()?,
+                }
             }
             RequestKind::Propose(entry) => Self::Propose(Coded::from_message(entry)?),
             RequestKind::Join(join) => Self::Join {

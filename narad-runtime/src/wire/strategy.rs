@@ -366,7 +366,8 @@ fn capture() -> impl Strategy<Value = Capture> {
 
 pub(crate) fn request() -> impl Strategy<Value = Request> {
     prop_oneof![
-        incarnation().prop_map(|incarnation| Request::Heartbeat { incarnation }),
+        (incarnation(), vec((partition(), int().prop_map(MoveId)), 0..3))
+            .prop_map(|(incarnation, stuck)| Request::Heartbeat { incarnation, stuck }),
         entry().prop_map(Request::Propose),
         (name(), uuid(), addrs()).prop_map(|(name, store_uuid, addrs)| Request::Join {
             name,

@@ -1,12 +1,13 @@
 //! Nodes on loopback with short times.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::Bytes;
 use narad_core::config::{Config, Policy};
 use narad_core::ids::{Name, Offset};
+use narad_runtime::client::{Client, ClientOptions};
 use narad_runtime::server::{Server, Start};
 use narad_runtime::service::{NewTopic, Position, Read, Record, Service, ServiceError};
 use narad_runtime::settings::{Listen, Settings};
@@ -48,6 +49,29 @@ impl Cluster {
             self.founder = server.peer_addr().to_string();
         }
         self.servers.insert(name.to_owned(), server);
+    }
+
+    /// Stops a node and starts it again, on its directory and at its addresses.
+    pub(crate) async fn restart(&mut self, name: &str) {
+        let server = self.servers.remove(name).unwrap();
+        let (peer, http) = (server.peer_addr().to_string(), server.http_addr().to_string());
+        server.shutdown().await.unwrap();
+        let mut settings = settings(self.root.path(), name);
+        settings.listen = Listen { peer, http };
+        let server = Server::start(&settings, Start::Resume).await.unwrap();
+        server.ready(&settings).await.unwrap();
+        self.servers.insert(name.to_owned(), server);
+    }
+
+    /// Returns a client that knows every node.
+    pub(crate) fn client(&self) -> Client {
+        let seeds = self.servers.values().map(|server| server.http_addr().to_string());
+        Client::new(seeds.map(|seed| seed.parse().unwrap()).collect(), ClientOptions::default())
+    }
+
+    /// Returns where a node keeps its data.
+    pub(crate) fn data_dir(&self, name: &str) -> PathBuf {
+        self.root.path().join(name)
     }
 
     pub(crate) async fn create_topic(&self, name: &str, partitions: u32) {

@@ -124,7 +124,11 @@ async fn a_batch_that_is_given_up_says_whether_it_may_be_there() {
     let hasty =
         ProducerOptions { deliver_timeout: Duration::from_secs(1), ..ProducerOptions::default() };
     // The time runs out in the pause after the first refusal, so nothing is on its way by then.
-    let options = ClientOptions { retry_min: Duration::from_mins(1), ..ClientOptions::default() };
+    let options = ClientOptions {
+        retry_min: Duration::from_mins(1),
+        retry_max: Duration::from_mins(1),
+        ..ClientOptions::default()
+    };
     let producer = a.client_with(options).producer("orders", hasty);
     cluster.partition("orders", 0, |row| row.frozen = true);
     let error = producer.send(Placement::Any, &[record("x")]).await.expect_err("frozen");

@@ -135,6 +135,76 @@ fn a_dead_source_leaves_what_was_copied_whole() {
     assert_eq!(visible(&*copy), visible(&*log)[..11]);
 }
 
+/// `case_048`: what a disk has lost does not keep the rest from moving. A listing has no holes, and a
+/// copy with the source's own hole is the source's copy.
+#[test]
+fn a_log_with_a_hole_moves_as_it_is() {
+    for lost in ["a middle segment", "the last segment"] {
+        let (disk, store, log) = source(12, 12);
+        log.ack_up_to(Offset(12)).expect("visible");
+        let extents = list(&*log, &[]).extents;
+        let gone = if lost == "a middle segment" { extents[1] } else { extents[extents.len() - 1] };
+        log.close().expect("works");
+        let born = Attempt::birth(NodeId(1));
+        let dir = Path::new("partitions/7/2").join(born.to_string());
+        disk.remove_file(&segment(&dir, gone.base.0)).expect("there");
+
+        let log = store.open(P, born).expect("what is left opens");
+        let listing = list(&*log, &[]);
+        assert_eq!(listing.end, Offset(12), "{lost}");
+        let pairs = listing.extents.windows(2);
+        assert!(pairs.into_iter().all(|pair| pair[0].end == pair[1].base), "{lost}: {listing:?}");
+        let copy = relocate(&*log, &new_store(&MemDisk::new()), attempt(7, 0));
+        assert_eq!((copy.bounds(), copy.digest()), (log.bounds(), log.digest()), "{lost}");
+    }
+}
+
+/// S5, `case_048`: the header of a torn append proves that there were records before it, even if
+/// those are damaged: their offsets are not given again, by the owner or by a copy that succeeds it.
+#[test]
+fn damage_before_a_torn_append_gives_no_offset_twice() {
+    // The header of the first record's frame, or its payload.
+    for damage in [30, 80] {
+        damage_before_a_torn_append(damage);
+    }
+}
+
+fn damage_before_a_torn_append(at: usize) {
+    let (disk, store, log) = source(0, 2);
+    let bytes = list(&*log, &[]).extents[0].bytes.0;
+    log.close().expect("works");
+    let born = Attempt::birth(NodeId(1));
+    let path = segment(&Path::new("partitions/7/2").join(born.to_string()), 0);
+    disk.rot(&path, at, 1);
+    disk.open(&path, Open::Existing).expect("there").set_len(bytes - 1).expect("works");
+    let mut damaged = vec![0; usize::try_from(bytes).expect("small") - 1];
+    disk.open(&path, Open::Existing).expect("there").read_at(0, &mut damaged).expect("works");
+
+    let log = store.open(P, born).expect("opens");
+    assert_eq!((log.bounds().start, log.bounds().end), (Offset(0), Offset(1)));
+    assert_eq!((log.recovery().cut_bytes, log.recovery().damage.is_empty()), (0, false));
+
+    // Once more, and to another node.
+    log.close().expect("works");
+    let log = store.open(P, born).expect("opens");
+    assert_eq!(log.bounds().end, Offset(1));
+    let copy = relocate(&*log, &new_store(&MemDisk::new()), attempt(7, 0));
+    assert_eq!((copy.bounds(), copy.digest()), (log.bounds(), log.digest()));
+
+    let store = new_store(&MemDisk::new());
+    let listing = list(&*log, &[]);
+    store.checkpoint(&manifest(&listing, Vec::new())).expect("works");
+    store.stage_at(P, Offset(0), 0, &damaged).expect("works");
+    let made = checkpoint(&store, &listing);
+    let gone = Boundary { start: Offset(0), end: Offset(0), hwm: Offset(0), digest: None };
+    let verified = store.verify(P, &gone).expect("nothing of it was visible");
+    let start = Sidecar { start: Offset(0), hwm: Offset(0), position: Position::default() };
+    store.install(attempt(7, 0), &start, &made).expect("installed");
+    let copy = store.open(P, attempt(7, 0)).expect("installed");
+    assert_eq!((verified.end, verified.digest), (Offset(1), copy.digest()));
+    assert_eq!(copy.bounds().end, Offset(1));
+}
+
 /// A missing middle is refused when the source is dead, too.
 #[test]
 fn a_hole_is_refused_without_a_digest() {

@@ -59,7 +59,7 @@ async fn answers_out_of_order_find_their_callers() {
         asked.push(two.is_asked().await);
     }
     for (_, request, reply) in asked.into_iter().rev() {
-        let Request::Heartbeat { incarnation } = request else { panic!("{request:?}") };
+        let Request::Heartbeat { incarnation, .. } = request else { panic!("{request:?}") };
         reply.send(&echoed(incarnation.0));
     }
     for (incarnation, call) in calls {

@@ -154,7 +154,7 @@ impl Node {
         let transport = Arc::clone(&self.transport);
         tokio::spawn(async move {
             while let Some(seen) = self.seen.recv().await {
-                if let Seen::Request(_, Request::Heartbeat { incarnation }, reply) = seen {
+                if let Seen::Request(_, Request::Heartbeat { incarnation, .. }, reply) = seen {
                     reply.send(&Answer::Heartbeat { index: LogIndex(incarnation.0) });
                 }
             }
@@ -164,7 +164,7 @@ impl Node {
 }
 
 pub(crate) fn heartbeat(incarnation: u64) -> Request {
-    Request::Heartbeat { incarnation: Incarnation(incarnation) }
+    Request::Heartbeat { incarnation: Incarnation(incarnation), stuck: Vec::new() }
 }
 
 pub(crate) fn echoed(incarnation: u64) -> Answer {
@@ -182,9 +182,10 @@ pub(crate) fn join_request() -> Request {
 /// Calls until an answer comes: a peer that was away is left alone for a moment.
 pub(crate) async fn reaches(transport: &Transport, to: NodeId, incarnation: u64) {
     within("the peer is reached again", async {
+        let mut pause = tokio::time::interval(Duration::from_millis(5));
         while transport.call(to, &heartbeat(incarnation), PATIENCE).await != Ok(echoed(incarnation))
         {
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            pause.tick().await;
         }
     })
     .await;

@@ -1,5 +1,7 @@
 //! One state of the walk, and every step out of it.
 
+mod judge;
+
 use crate::config::Config;
 use crate::effects::{Effects, OpId};
 use crate::freeze::gate::{Admission, Appended, Authority, Command as Ask, Gate, Signal, Standing};
@@ -485,34 +487,5 @@ impl World {
                 Effect::Answer(..) | Effect::Note(_) => {}
             }
         }
-    }
-
-    /// Safety: S9, S1, and no thaw but by the log.
-    pub(super) fn violation(&self) -> Option<&'static str> {
-        for (attempt, capture, _) in &self.told {
-            if !self.could_flip(*attempt, capture) {
-                continue;
-            }
-            if self.end != capture.listing.end.0 {
-                return Some("S9: appended behind a capture that may still flip");
-            }
-            let same_life = capture.token.no.incarnation == self.life;
-            if same_life && !self.gate.is_frozen() {
-                return Some("thawed although a flip may still apply");
-            }
-        }
-        let beyond = |flipped: &Capture| self.acked > flipped.listing.hwm.0;
-        self.flipped.as_ref().is_some_and(beyond).then_some("S1: acknowledged, but not moved")
-    }
-
-    /// Liveness: what a schedule that has come to its end must look like (L1, L2, R40).
-    pub(super) fn unfinished(&self) -> Option<&'static str> {
-        let Some(handoff) = &self.handoff else { return None };
-        if handoff.is_frozen() || self.gate.is_frozen() {
-            return Some("L2: frozen for ever");
-        }
-        let ours = self.truth().owner == SOURCE;
-        let closed = self.gate.standing() == Standing::Closed;
-        (closed == ours || handoff.is_over() == ours).then_some("L1: not settled")
     }
 }

@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use narad_core::ids::*;
+use narad_core::mover::Outcome;
 use narad_core::mover::*;
 use narad_core::peer::Refusal;
 

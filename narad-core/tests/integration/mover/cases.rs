@@ -2,6 +2,7 @@
 
 use narad_core::ids::*;
 use narad_core::metastore::Reason;
+use narad_core::mover::Outcome;
 use narad_core::mover::*;
 
 use super::row::{B, C};

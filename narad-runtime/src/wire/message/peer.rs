@@ -93,10 +93,20 @@ pub(crate) enum RequestKind {
     Release(Release),
 }
 
-#[derive(Clone, Copy, PartialEq, Message)]
+#[derive(Clone, PartialEq, Message)]
 pub(crate) struct Heartbeat {
     #[prost(uint64, tag = "1")]
     pub(crate) incarnation: u64,
+    #[prost(message, repeated, tag = "2")]
+    pub(crate) stuck: Vec<Stuck>,
+}
+
+#[derive(Clone, Copy, PartialEq, Message)]
+pub(crate) struct Stuck {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) partition: Option<PartitionId>,
+    #[prost(uint64, tag = "2")]
+    pub(crate) move_id: u64,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -1,0 +1,104 @@
+//! Says that nothing is left on a draining node, once that is so (H37).
+//!
+//! The order is what matters: first the node refuses whatever is new, then what it has accepted
+//! goes out, and only then it says so. A backlog that is judged from outside could grow between
+//! the look and the word.
+
+use super::routes::{Route, Ticket};
+use super::{Node, Operation};
+use crate::effects::Deadline;
+use crate::metastore::Command;
+use crate::time::Instant;
+
+/// How far a node has come with leaving.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) enum Leaving {
+    /// Accept is open.
+    #[default]
+    Not,
+    /// Accept is being closed, or what was accepted goes out.
+    Closing,
+    /// It is being said in the log.
+    Saying,
+    /// Accept is closed. If the log does not say so yet, it is looked at again.
+    Closed { until: Instant },
+    /// The decommission was cancelled.
+    Opening,
+}
+
+impl Node {
+    /// Takes the next step, if one is due.
+    pub(super) fn leave(&mut self) {
+        let draining = self.state.member(self.me.node).is_some_and(|me| me.draining);
+        match self.leaving {
+            Leaving::Not if self.can_leave() => self.close_accept(),
+            Leaving::Closed { until } if until <= self.now && self.can_leave() => {
+                self.close_accept();
+            }
+            Leaving::Closed { .. } if !draining => {
+                self.leaving = Leaving::Opening;
+                self.run(Operation::OpenAccept, Route::OpenAccept);
+            }
+            Leaving::Not
+            | Leaving::Closing
+            | Leaving::Saying
+            | Leaving::Closed { .. }
+            | Leaving::Opening => {}
+        }
+    }
+
+    pub(super) fn leaving_deadline(&self) -> Option<Deadline> {
+        match self.leaving {
+            Leaving::Closed { until } if self.can_leave() => {
+                Some(Deadline { at: until, why: "say again that nothing is left here" })
+            }
+            Leaving::Not
+            | Leaving::Closing
+            | Leaving::Saying
+            | Leaving::Closed { .. }
+            | Leaving::Opening => None,
+        }
+    }
+
+    pub(super) fn accept_is_closed(&mut self, empty: bool) {
+        if empty && self.can_leave() {
+            let (node, incarnation) = (self.me.node, self.lease.incarnation());
+            self.leaving = Leaving::Saying;
+            self.propose(Command::DrainedOut { node, incarnation }, Ticket::DrainedOut);
+        } else {
+            self.look_later();
+        }
+    }
+
+    pub(super) fn accept_is_open(&mut self) {
+        self.leaving = Leaving::Not;
+    }
+
+    pub(super) fn drained_out_is_decided(&mut self) {
+        self.look_later();
+    }
+
+    fn close_accept(&mut self) {
+        self.leaving = Leaving::Closing;
+        self.run(Operation::CloseAccept, Route::CloseAccept);
+    }
+
+    fn look_later(&mut self) {
+        self.leaving = Leaving::Closed { until: self.now.after(self.config.heartbeat_interval) };
+    }
+
+    /// Whether the node drains and has not said yet that nothing is left, while nothing is: nothing
+    /// owned, nothing arriving, nothing open, nothing on this disk that has not been looked at, and
+    /// no record there that nobody else is known to have.
+    fn can_leave(&self) -> bool {
+        let me = self.state.member(self.me.node);
+        me.is_some_and(|me| me.draining && !me.drained_out && !me.retired)
+            && self.is_registered_now()
+            && self.state.owned_count(self.me.node) == 0
+            && self.state.inbound_count(self.me.node) == 0
+            && self.hosts.is_empty()
+            && self.handoffs.is_empty()
+            && self.movers.is_empty()
+            && self.sweeps.is_clean()
+    }
+}

@@ -1,0 +1,331 @@
+//! One node alone, asked by peers: every question has exactly one answer, and the right one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use narad_core::config::Config;
+use narad_core::effects::{Effects, OpId};
+use narad_core::freeze::gate::NotFrozen;
+use narad_core::freeze::handoff::FreezeFault;
+use narad_core::host;
+use narad_core::ids::*;
+use narad_core::metastore::*;
+use narad_core::node::Outcome;
+use narad_core::node::{Effect, Event, Gating, GatingOutcome, Identity, Node, Note, Operation};
+use narad_core::partition::{Capture, Listing, Position};
+use narad_core::peer::{Answer, Refusal, Request, RequestId};
+use narad_core::time::Instant;
+
+use super::world::{ms, n};
+
+/// Node 1 of a cluster of three, alive and registered; its operations are answered by the test,
+/// those of its disk and its gates at once.
+struct Bench {
+    node: Node,
+    state: State,
+    out: Effects<Effect>,
+    now: Instant,
+    answers: BTreeMap<RequestId, Answer>,
+    notes: Vec<Note>,
+    /// What waits for the test.
+    open: Vec<(OpId, Operation)>,
+    freezes: u64,
+    sequence: u64,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let mut state = State::new();
+        let voters: BTreeSet<NodeId> = (1..=3).map(n).collect();
+        state.configure(LogIndex(1), Configuration { voters, ..Configuration::default() }).unwrap();
+        let me = Identity {
+            node: n(1),
+            name: Name::new("narad-1").unwrap(),
+            store_uuid: StoreUuid(1),
+            addrs: Addresses::default(),
+        };
+        let mut out = Effects::default();
+        let now = Instant::from_origin(ms(10_000));
+        let (config, held) = (Config::new(1), BTreeSet::new());
+        let node = Node::new(now, me, Incarnation(1), config, state.clone(), held, &mut out);
+        let mut bench = Self {
+            node,
+            state,
+            out,
+            now,
+            answers: BTreeMap::new(),
+            notes: vec![],
+            open: vec![],
+            freezes: 0,
+            sequence: 0,
+        };
+        for id in 1..=3 {
+            let name = Name::new(format!("narad-{id}")).unwrap();
+            let (store_uuid, addrs) = (StoreUuid(id.into()), Addresses::default());
+            bench.commit(id, Command::Join { name, store_uuid, addrs });
+            bench.register(id, 1);
+        }
+        bench
+    }
+
+    fn leading() -> Self {
+        let mut bench = Self::new();
+        bench.tell(Event::Leader(Some(n(1))));
+        bench
+    }
+
+    fn register(&mut self, id: u64, life: u64) {
+        let (store_uuid, addrs) = (StoreUuid(id.into()), Addresses::default());
+        let (node, incarnation) = (n(id), Incarnation(life));
+        self.commit(id, Command::Register { node, store_uuid, incarnation, addrs });
+    }
+
+    fn commit(&mut self, by: u64, command: Command) {
+        self.sequence += 1;
+        let proposal =
+            ProposalId { node: n(by), incarnation: Incarnation(900), sequence: self.sequence };
+        let index = LogIndex(self.state.applied().0 + 1);
+        let entry = Entry { proposal, by: n(by), command };
+        let reply = self.state.apply(index, &entry).unwrap().reply;
+        assert!(matches!(reply, Reply::Applied(_)), "{entry:?}: {reply:?}");
+        self.tell(Event::Committed { index, entry });
+    }
+
+    fn tell(&mut self, event: Event) {
+        self.node.handle(self.now, event, &mut self.out);
+        let effects: Vec<Effect> = self.out.drain().collect();
+        for effect in effects {
+            match effect {
+                Effect::Run(op, operation) => self.run(op, operation),
+                Effect::Answer(id, answer) => {
+                    assert_eq!(self.answers.insert(id, answer), None, "answered twice");
+                }
+                Effect::Note(note) => self.notes.push(note),
+                Effect::Cancel(_) | Effect::Reply(..) | Effect::Authority(_) => {}
+                Effect::Stop(stop) => panic!("{stop}"),
+            }
+        }
+    }
+
+    fn run(&mut self, op: OpId, operation: Operation) {
+        let listing = |epoch| Listing {
+            incarnation: Incarnation(1),
+            generation: LogGeneration(1),
+            epoch,
+            start: Offset(0),
+            end: Offset(0),
+            hwm: Offset(0),
+            extents: vec![],
+            agreed: vec![],
+        };
+        let outcome = match operation {
+            Operation::Host(_, host::Operation::Open { .. }) => {
+                let opened = host::Opened { end: Offset(0), served: None };
+                Outcome::Host(host::Outcome::Open(Ok(opened)))
+            }
+            Operation::Host(_, host::Operation::Close) => Outcome::Host(host::Outcome::Close),
+            Operation::Gate(_, Gating::Stand(_)) => Outcome::Gate(GatingOutcome::Stand),
+            Operation::Gate(_, Gating::List { .. }) => {
+                Outcome::Gate(GatingOutcome::List(Some(listing(Epoch(1)))))
+            }
+            Operation::Gate(_, Gating::Freeze { epoch, life }) => {
+                self.freezes += 1;
+                let no = FreezeNo { incarnation: life, counter: self.freezes };
+                let capture = Capture {
+                    token: Token { epoch, no },
+                    listing: listing(epoch),
+                    position: Position::default(),
+                    digest: Digest(0),
+                };
+                Outcome::Gate(GatingOutcome::Freeze(Ok(capture)))
+            }
+            operation => {
+                self.open.push((op, operation));
+                return;
+            }
+        };
+        self.tell(Event::Done(op, outcome));
+    }
+
+    /// Asks as a peer, and returns what was answered at once.
+    fn ask(&mut self, id: u64, from: Option<u64>, request: Request) -> Option<Answer> {
+        let (id, from) = (RequestId(id), from.map(n));
+        self.tell(Event::Request { id, from, request });
+        self.answers.get(&id).cloned()
+    }
+
+    /// Takes the newest operation of that kind that waits.
+    fn take(&mut self, is_it: impl Fn(&Operation) -> bool) -> OpId {
+        let at = self.open.iter().rposition(|(_, operation)| is_it(operation)).expect("it waits");
+        self.open.remove(at).0
+    }
+
+    fn assign(&mut self, partitions: u32) -> TopicId {
+        let name = Name::new("orders").unwrap();
+        self.commit(2, Command::CreateTopic { name, partitions, parent: None });
+        let topic = TopicId(self.state.applied().0);
+        for index in 0..partitions {
+            let partition = PartitionId { topic, index };
+            self.commit(2, Command::AssignPartition { partition, node: n(1) });
+        }
+        topic
+    }
+
+    fn target(&mut self, partition: PartitionId, to: u64) -> MoveId {
+        let expect = self.state.assignment(partition).unwrap().expect();
+        self.commit(2, Command::SetTarget { partition, expect, to: n(to) });
+        self.state.assignment(partition).unwrap().move_id
+    }
+}
+
+fn beat(life: u64) -> Request {
+    Request::Heartbeat { incarnation: Incarnation(life), stuck: vec![] }
+}
+
+fn refused(refusal: Refusal) -> Answer {
+    Answer::Refused(refusal)
+}
+
+/// H31: a heartbeat is answered with the index of a barrier that began after its receipt, and not
+/// before that barrier holds; without one it renews nothing.
+#[test]
+fn a_heartbeat_waits_for_its_barrier() {
+    let mut bench = Bench::leading();
+    assert_eq!(bench.ask(1, Some(2), beat(1)), None);
+    let op = bench.take(|operation| *operation == Operation::Barrier);
+    bench.tell(Event::Done(op, Outcome::Barrier(Some(LogIndex(7)))));
+    assert_eq!(bench.answers[&RequestId(1)], Answer::Heartbeat { index: LogIndex(7) });
+
+    assert_eq!(bench.ask(2, Some(2), beat(1)), None);
+    let op = bench.take(|operation| *operation == Operation::Barrier);
+    bench.tell(Event::Done(op, Outcome::Barrier(None)));
+    let not_leader = Answer::Refused(Refusal::NotLeader { leader: None });
+    assert_eq!(bench.answers[&RequestId(2)], not_leader);
+}
+
+/// H32: none while Dead, none for a life that is over, none for one that dies meanwhile; a life
+/// that this leader has not heard of yet is asked to come again.
+#[test]
+fn a_heartbeat_of_the_dead_renews_nothing() {
+    let mut bench = Bench::leading();
+    bench.register(2, 3);
+    assert_eq!(bench.ask(1, Some(2), beat(2)), Some(refused(Refusal::AskerDead)));
+    assert_eq!(bench.ask(2, Some(2), beat(4)), Some(refused(Refusal::NotYet)));
+    assert_eq!(bench.ask(3, Some(2), beat(3)), None);
+    bench.commit(1, Command::MarkDead { node: n(2), incarnation: Incarnation(3) });
+    let op = bench.take(|operation| *operation == Operation::Barrier);
+    bench.tell(Event::Done(op, Outcome::Barrier(Some(LogIndex(99)))));
+    assert_eq!(bench.answers[&RequestId(3)], Answer::Refused(Refusal::AskerDead));
+    assert_eq!(bench.ask(4, Some(2), beat(3)), Some(refused(Refusal::AskerDead)));
+    assert_eq!(bench.ask(5, Some(44), beat(1)), Some(refused(Refusal::AskerDead)));
+}
+
+/// R5, S18: who does not lead says so; a node speaks for itself only; a stranger may only join.
+#[test]
+fn what_is_not_granted_is_refused_at_once() {
+    let mut bench = Bench::new();
+    let not_leader = |leader| Some(refused(Refusal::NotLeader { leader }));
+    assert_eq!(bench.ask(1, Some(2), beat(1)), not_leader(None));
+    bench.tell(Event::Leader(Some(n(3))));
+    assert_eq!(bench.ask(2, Some(2), beat(1)), not_leader(Some(n(3))));
+    bench.tell(Event::Leader(Some(n(1))));
+    let proposal = ProposalId { node: n(2), incarnation: Incarnation(1), sequence: 0 };
+    let command = Command::SetDraining { node: n(2), on: true };
+    let entry = Entry { proposal, by: n(2), command };
+    let propose = |entry: &Entry| Request::Propose(entry.clone());
+    assert_eq!(bench.ask(3, Some(3), propose(&entry)), not_leader(None), "not its own");
+    assert_eq!(bench.ask(4, None, propose(&entry)), Some(refused(Refusal::NotServing)));
+    assert_eq!(bench.ask(5, None, beat(1)), Some(refused(Refusal::NotServing)));
+
+    assert_eq!(bench.ask(6, Some(2), propose(&entry)), None);
+    let op = bench.take(|operation| matches!(operation, Operation::Append(_)));
+    bench.tell(Event::Done(op, Outcome::Append(true)));
+    assert_eq!(bench.answers[&RequestId(6)], Answer::Accepted);
+    assert_eq!(bench.ask(7, Some(2), propose(&entry)), None);
+    let op = bench.take(|operation| matches!(operation, Operation::Append(_)));
+    bench.tell(Event::Done(op, Outcome::Append(false)));
+    assert_eq!(bench.answers[&RequestId(7)], Answer::Refused(Refusal::NotLeader { leader: None }));
+}
+
+/// Every source's question is answered, whether there is a partition, a hand-off, or neither.
+#[test]
+fn a_source_answers_what_it_does_not_have() {
+    let mut bench = Bench::leading();
+    let topic = bench.assign(1);
+    let partition = PartitionId { topic, index: 0 };
+    let stranger = PartitionId { topic, index: 7 };
+    let list = |partition, move_id| Request::List { partition, move_id, check: vec![] };
+    let answer = bench.ask(1, Some(2), list(stranger, MoveId(1)));
+    assert_eq!(answer, Some(refused(Refusal::NotOwner)));
+    let answer = bench.ask(2, Some(2), list(partition, MoveId(2)));
+    assert_eq!(answer, Some(refused(Refusal::NotYet)), "the target is on its way");
+    let move_id = bench.target(partition, 2);
+    let answer = bench.ask(3, Some(2), list(partition, move_id));
+    assert!(matches!(answer, Some(Answer::Listing(_))), "{answer:?}");
+    let answer = bench.ask(4, Some(3), list(partition, move_id));
+    assert_eq!(answer, Some(refused(Refusal::NoSuchMove)));
+    bench.commit(2, Command::DeleteTopic { topic });
+    let answer = bench.ask(5, Some(2), list(partition, move_id));
+    assert_eq!(answer, Some(refused(Refusal::NotOwner)));
+    assert_eq!(bench.node.serving(partition), None);
+}
+
+/// S14, H23: whoever asks, no more than half of a topic is frozen at once.
+#[test]
+fn half_of_a_topic_stays_writable() {
+    let mut bench = Bench::leading();
+    let topic = bench.assign(4);
+    let mut answers = vec![];
+    for index in 0..4 {
+        let partition = PartitionId { topic, index };
+        let move_id = bench.target(partition, 2);
+        let no = AttemptNo { incarnation: Incarnation(1), n: 0 };
+        let attempt = Attempt { move_id, destination: n(2), no };
+        let prepare = Request::Prepare { partition, attempt };
+        answers.push(bench.ask(u64::from(index), Some(2), prepare).expect("at once"));
+    }
+    assert!(matches!(answers[0], Answer::Capture(_)) && matches!(answers[1], Answer::Capture(_)));
+    for answer in &answers[2..] {
+        let too_many = matches!(answer, Answer::Refused(Refusal::FrozenTooOften { .. }));
+        assert!(too_many, "{answer:?}");
+    }
+}
+
+/// DESIGN 3: an answer that nobody waits for is noted, and changes nothing.
+#[test]
+fn a_stale_answer_is_noted() {
+    let mut bench = Bench::leading();
+    assert_eq!(bench.ask(1, Some(2), beat(1)), None);
+    let op = bench.take(|operation| *operation == Operation::Barrier);
+    bench.tell(Event::Done(op, Outcome::Barrier(None)));
+    let before = bench.node.clone();
+    let never =
+        Outcome::Gate(GatingOutcome::Freeze(Err(FreezeFault::NotFrozen(NotFrozen::NotServing))));
+    bench.tell(Event::Done(op, never));
+    assert_eq!(bench.notes.last(), Some(&Note::Stale(op)));
+    assert_eq!(bench.node, before);
+}
+
+/// H6, case M133: before its own life is registered a node opens and serves nothing, however much
+/// its snapshot says it owns.
+#[test]
+fn nothing_is_served_before_the_registration() {
+    let mut bench = Bench::leading();
+    let topic = bench.assign(1);
+    let partition = PartitionId { topic, index: 0 };
+    assert_eq!(bench.node.serving(partition), Some(Epoch(1)));
+    let me = bench.node.identity().clone();
+    let held = BTreeSet::from([partition]);
+    let (config, state) = (Config::new(1), bench.state.clone());
+    let mut out = Effects::default();
+    bench.node = Node::new(bench.now, me, Incarnation(2), config, state, held, &mut out);
+    let opened = |out: &Effects<Effect>| {
+        out.as_slice().iter().any(|effect| {
+            matches!(effect, Effect::Run(_, Operation::Host(..) | Operation::Gate(..)))
+        })
+    };
+    assert!(!opened(&out));
+    bench.node.handle(bench.now, Event::Leader(Some(n(2))), &mut out);
+    assert!(!opened(&out) && !bench.node.is_registered());
+    bench.register(1, 2);
+    assert_eq!(bench.node.serving(partition), Some(Epoch(1)));
+}

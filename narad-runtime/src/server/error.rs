@@ -1,0 +1,79 @@
+//! Why a node does not run.
+
+use std::io;
+use std::path::PathBuf;
+
+use narad_core::config::ConfigError;
+
+use crate::node_loop::Stopped;
+use crate::node_loop::failpoint::FailpointError;
+use crate::raft::{RaftError, StoreError as RaftStoreError};
+use crate::replica::ReplicaError;
+use crate::store::StoreError;
+
+/// Why a node does not start, or does not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    /// The settings lack the node's name.
+    #[error("the node has no name: set `name` in the configuration file, NARAD_NAME or --name")]
+    Nameless,
+    /// The settings contradict themselves.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// `NARAD_FAILPOINT` holds nonsense.
+    #[error(transparent)]
+    Failpoint(#[from] FailpointError),
+    /// The data directory cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The replicated log cannot be used.
+    #[error("the replicated log in {}: {source}", path.display())]
+    RaftStore {
+        /// Its file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: RaftStoreError,
+    },
+    /// Raft does not start.
+    #[error(transparent)]
+    Raft(#[from] RaftError),
+    /// The replica does not start, or cannot go on.
+    #[error(transparent)]
+    Replica(#[from] ReplicaError),
+    /// An address cannot be listened on.
+    #[error("cannot listen on {address}: {source}; choose another address or stop who has it")]
+    Listen {
+        /// The address.
+        address: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// A new data directory, and nobody said what to do with it.
+    #[error(
+        "the data directory is new: found a cluster with --bootstrap, or join one with --join ADDR"
+    )]
+    New,
+    /// Nobody could admit this node.
+    #[error("not admitted by any of {}: {reason}", addresses.join(", "))]
+    NotAdmitted {
+        /// Who was asked.
+        addresses: Vec<String>,
+        /// What the last one said.
+        reason: String,
+    },
+    /// The file's policy is not the cluster's.
+    #[error(
+        "the policy in the configuration file is not the cluster's ({difference}): remove \
+         [policy] from the file, or make them equal"
+    )]
+    PolicyDiffers {
+        /// The first difference.
+        difference: String,
+    },
+    /// The node ended while it was starting.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
+    /// No thread could be had.
+    #[error("no thread for the node: {0}")]
+    Thread(io::Error),
+}

@@ -1,0 +1,89 @@
+//! What the API calls the failures of a node.
+
+use narad_core::controller::preflight::Blocker;
+use narad_core::freeze::gate::Refused;
+use narad_core::metastore::Reason;
+use narad_core::node::AskError;
+
+use crate::broker::{ProduceError, SlotError};
+use crate::log::LogError;
+use crate::node_loop::Stopped;
+use crate::service::ServiceError;
+
+impl From<Stopped> for ServiceError {
+    fn from(stopped: Stopped) -> Self {
+        Self::Internal(stopped.to_string())
+    }
+}
+
+impl From<AskError> for ServiceError {
+    fn from(error: AskError) -> Self {
+        match error {
+            AskError::NoLeader => Self::NoLeader,
+            AskError::Unknown => Self::OutcomeUnknown,
+            AskError::Rejected(reason @ (Reason::OutOfRange | Reason::UnsafeTiming)) => {
+                Self::Invalid(reason.to_string())
+            }
+            AskError::Rejected(reason) => Self::Rejected(reason.to_string()),
+            AskError::Blocked(blockers) => {
+                Self::Blocked(blockers.iter().map(Blocker::to_string).collect())
+            }
+        }
+    }
+}
+
+impl From<Refused> for ServiceError {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Frozen => Self::Frozen,
+            Refused::NoLease => Self::NoLease,
+            Refused::AppendUnderWay => Self::Busy,
+            Refused::NotServing | Refused::OtherEpoch { .. } | Refused::AppendFailed => {
+                Self::NotServing
+            }
+        }
+    }
+}
+
+impl From<&LogError> for ServiceError {
+    fn from(error: &LogError) -> Self {
+        match error {
+            error if error.is_full() => Self::DiskFull,
+            LogError::RecordTooLarge { .. }
+            | LogError::EmptyAppend
+            | LogError::AheadOfHwm { .. }
+            | LogError::BelowStart { .. } => Self::Invalid(error.to_string()),
+            LogError::Poisoned { .. } | LogError::Closed | LogError::StaleEpoch { .. } => {
+                Self::NotServing
+            }
+            error => Self::Internal(error.to_string()),
+        }
+    }
+}
+
+impl From<LogError> for ServiceError {
+    fn from(error: LogError) -> Self {
+        Self::from(&error)
+    }
+}
+
+impl From<ProduceError> for ServiceError {
+    fn from(error: ProduceError) -> Self {
+        match error {
+            ProduceError::Refused(refused) => refused.into(),
+            ProduceError::Log(error) => Self::from(&*error),
+            ProduceError::NotOpen => Self::NotServing,
+            ProduceError::Busy => Self::Busy,
+        }
+    }
+}
+
+impl From<SlotError> for ServiceError {
+    fn from(error: SlotError) -> Self {
+        match error {
+            SlotError::Refused(refused) => refused.into(),
+            SlotError::Log(error) => error.into(),
+            SlotError::NotOpen => Self::NotServing,
+        }
+    }
+}

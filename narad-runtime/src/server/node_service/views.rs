@@ -1,0 +1,93 @@
+//! What a node shows of the cluster.
+
+use narad_core::ids::{NodeId, PartitionId, TopicId};
+use narad_core::metastore::{Assignment, Member, State, Status};
+use narad_core::node::Node;
+
+use crate::service::{MemberStatus, MemberView, MoveView, Role, Route, TopicView};
+
+pub(super) fn member_view(state: &State, leader: Option<NodeId>, member: &Member) -> MemberView {
+    let configuration = state.configuration();
+    let votes = configuration.voters.contains(&member.id)
+        || configuration.voters_outgoing.contains(&member.id);
+    let role = match (votes, configuration.learners.contains(&member.id)) {
+        (true, _) => Role::Voter,
+        (false, true) => Role::Learner,
+        (false, false) => Role::None,
+    };
+    let status = match member.status {
+        _ if member.retired => MemberStatus::Retired,
+        Status::Alive => MemberStatus::Alive,
+        Status::Dead(_) => MemberStatus::Dead,
+    };
+    MemberView {
+        id: member.name.clone(),
+        node: member.id,
+        addr: member.addrs.http.clone(),
+        peer_addr: member.addrs.peer.clone(),
+        status,
+        draining: member.draining,
+        drained_out: member.drained_out,
+        role,
+        leader: leader == Some(member.id),
+        incarnation: member.incarnation,
+        owned_partitions: state.owned_count(member.id) as u64,
+        inbound_moves: state.inbound_count(member.id) as u64,
+        outbound_moves: state.outbound_count(member.id) as u64,
+    }
+}
+
+pub(super) fn move_view(node: &Node, partition: PartitionId) -> Option<MoveView> {
+    let state = node.state();
+    let row = state.assignment(partition)?;
+    let name = |id: NodeId| state.member(id).map(|member| member.name.clone());
+    let progress = node.moves().find(|(id, _)| *id == partition).map(|(_, progress)| progress);
+    let source_dead = state.member(row.owner).is_none_or(|owner| owner.status != Status::Alive);
+    let mut view = MoveView {
+        topic: state.topic(partition.topic)?.name.clone(),
+        partition: partition.index,
+        from: name(row.owner)?,
+        to: name(row.target?)?,
+        move_id: row.move_id,
+        phase: None,
+        bytes_staged: None,
+        bytes_total: None,
+        bytes_per_second: None,
+        predicted_freeze_ms: None,
+        waiting: None,
+        source_dead,
+    };
+    if let Some(progress) = progress {
+        view.phase = Some(progress.phase.to_string());
+        view.bytes_staged = Some(progress.staged_bytes);
+        view.bytes_total = Some(progress.listed_bytes);
+        view.bytes_per_second = Some(progress.copy_rate).filter(|rate| *rate > 0);
+        view.predicted_freeze_ms = progress.freeze_ms;
+        view.waiting = progress.waiting.map(|reason| reason.to_string());
+    }
+    Some(view)
+}
+
+pub(super) fn topic_view(state: &State, topic: TopicId) -> Option<TopicView> {
+    let topic = state.topic(topic)?;
+    let parent = topic.parent.and_then(|parent| state.topic(parent));
+    Some(TopicView {
+        name: topic.name.clone(),
+        id: topic.id,
+        partitions: topic.partitions,
+        parent: parent.map(|parent| parent.name.clone()),
+    })
+}
+
+pub(super) fn route(node: &Node, partition: PartitionId, row: &Assignment) -> Option<Route> {
+    let owner = node.state().member(row.owner)?;
+    Some(Route {
+        partition: partition.index,
+        owner: owner.name.clone(),
+        addr: owner.addrs.http.clone(),
+        epoch: row.epoch,
+        serving_here: node.serving(partition) == Some(row.epoch),
+        alive: owner.status == Status::Alive,
+        moving: row.target.is_some(),
+    })
+}
