@@ -527,7 +527,7 @@ impl World {
     fn carry_out(&mut self, id: NodeId, mut out: Effects<Effect>) {
         let life = self.life(id);
         let mut effects: Vec<Effect> = out.drain().collect();
-        // No effect depends on another of the same call (DESIGN 3, rule 3).
+        // No effect depends on another of the same call (rule 3 of the crate).
         if self.faults.delay_ms_max > 0 {
             for at in (1..effects.len()).rev() {
                 let other = usize::try_from(self.draw(at as u64 + 1)).unwrap();
