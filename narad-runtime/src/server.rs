@@ -257,7 +257,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// If it ends before that, or its file's policy is not the cluster's (section 6 of the design).
+    /// If it ends before that, or its file's policy is not the cluster's.
     pub async fn ready(&self, settings: &Settings) -> Result<(), ServerError> {
         let tick = settings.raft.tick;
         while !self.handle.query(Node::is_registered).await? {
