@@ -10,6 +10,10 @@ pub const FILE_HEADER: usize = 24;
 pub const FRAME_HEADER: usize = 52;
 
 /// Wraps a body as the small files beside a log are.
+///
+/// # Panics
+///
+/// From 4 GiB on.
 pub fn side_file(magic: [u8; 4], body: &[u8]) -> Vec<u8> {
     let length = u32::try_from(body.len()).expect("an input is short");
     let mut bytes = magic.to_vec();
@@ -67,6 +71,10 @@ pub fn mend_frames(bytes: &mut [u8]) {
 }
 
 /// Makes a segment of one frame that claims to hold so many records, with right checksums.
+///
+/// # Panics
+///
+/// From 4 GiB on.
 pub fn segment_of_one_frame(base: u64, count: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).expect("an input is short");
     let mut header = [0; FRAME_HEADER];
