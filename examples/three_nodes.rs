@@ -26,7 +26,7 @@ const TOPIC: &str = "orders";
 const PARTITIONS: u32 = 8;
 const RECORDS: u32 = 400;
 /// What nothing here takes.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 type Failed = Box<dyn Error + Send + Sync>;
 

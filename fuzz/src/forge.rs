@@ -13,7 +13,7 @@ pub const FRAME_HEADER: usize = 52;
 ///
 /// # Panics
 ///
-/// From 4 GiB on.
+/// If the body has 4 GiB or more.
 pub fn side_file(magic: [u8; 4], body: &[u8]) -> Vec<u8> {
     let length = u32::try_from(body.len()).expect("an input is short");
     let mut bytes = magic.to_vec();
@@ -74,7 +74,7 @@ pub fn mend_frames(bytes: &mut [u8]) {
 ///
 /// # Panics
 ///
-/// From 4 GiB on.
+/// If the payload has 4 GiB or more.
 pub fn segment_of_one_frame(base: u64, count: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).expect("an input is short");
     let mut header = [0; FRAME_HEADER];

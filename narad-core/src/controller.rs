@@ -32,12 +32,12 @@
 //! Nothing is remembered: a new leader starts to listen anew and judges later.
 
 mod deaths;
+mod decisions;
 mod membership;
 mod moves;
 pub mod preflight;
 
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::vec::Vec;
 use core::mem;
 
 use crate::config::Config;
@@ -48,6 +48,7 @@ use crate::proposals::Proposed;
 use crate::time::Instant;
 
 use deaths::Hearing;
+use decisions::Decisions;
 pub use membership::Change;
 use membership::Retirement;
 pub use moves::placement;
@@ -118,10 +119,11 @@ impl Survey {
         Self { barrier, matched }
     }
 
-    /// Whether a replica has all but the last few entries.
+    /// Whether a replica has all but the last few entries. One that has never answered has none,
+    /// however short the log is: given a vote, it would be missed from the first day on.
     fn is_caught_up(&self, node: NodeId) -> bool {
         let matched = self.matched.get(&node).copied().unwrap_or_default();
-        matched.0 + Controller::CAUGHT_UP_ENTRIES >= self.barrier.0
+        matched.0 > 0 && matched.0 + Controller::CAUGHT_UP_ENTRIES >= self.barrier.0
     }
 }
 
@@ -423,28 +425,19 @@ impl Controller {
     }
 }
 
-/// What one pass wants.
-#[derive(Debug, Default)]
-struct Decisions {
-    commands: Vec<Command>,
-    operations: Vec<Operation>,
-    notes: Vec<Note>,
-    /// Partitions that a command of this pass is about already.
-    busy: BTreeSet<PartitionId>,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Decisions {
-    /// Returns how many more commands the pass may have.
-    fn room(&self) -> usize {
-        Controller::PASS_COMMANDS_MAX - self.commands.len()
-    }
-
-    /// Adds a command, unless the pass has as many as it may.
-    fn propose(&mut self, command: Command) -> bool {
-        let fits = self.room() > 0;
-        if fits {
-            self.commands.push(command);
-        }
-        fits
+    /// A node that joins a young cluster and is never heard of again gets no vote.
+    #[test]
+    fn a_replica_that_never_answered_is_not_caught_up() {
+        let survey = |matched| Survey {
+            barrier: LogIndex(11),
+            matched: [(NodeId(2), LogIndex(matched))].into(),
+        };
+        assert!(!survey(0).is_caught_up(NodeId(2)));
+        assert!(!survey(5).is_caught_up(NodeId(3)));
+        assert!(survey(1).is_caught_up(NodeId(2)));
     }
 }

@@ -44,6 +44,7 @@ mod proposing;
 mod reports;
 mod requests;
 mod routes;
+mod sources;
 mod sweep;
 
 use alloc::boxed::Box;
@@ -70,9 +71,9 @@ pub use operation::{
 
 use agenda::{Agenda, Key};
 use leaving::Leaving;
-use partitions::Deaths;
 use reports::Reports;
 use routes::{Internal, Route, Ticket};
+use sources::Deaths;
 use sweep::Sweeps;
 
 /// Names one question of an operator or client; minted by the driver, used once.

@@ -5,6 +5,7 @@
 
 use alloc::vec::Vec;
 
+use crate::config::Policy;
 use crate::ids::{
     Attempt, Incarnation, LogIndex, MoveId, Name, NodeId, PartitionId, StoreUuid, Token,
 };
@@ -92,6 +93,9 @@ pub enum Answer {
         /// Where the members listen: the asker must answer whoever leads before its own replica
         /// says who that is.
         peers: Vec<(NodeId, Addresses)>,
+        /// What the cluster agrees on: an asker that was told another policy must not go on, and
+        /// not become a voter that is missed.
+        policy: Policy,
     },
     /// To `List`.
     Listing(Listing),

@@ -110,7 +110,8 @@ impl Server {
         let peer = listen(&settings.listen.peer).await?;
         let http = listen(&settings.listen.http).await?;
         let addrs = addresses(settings, &peer, &http);
-        let admitted = identity::admit(&mut data_dir, &name, &addrs, &start).await?;
+        let admitted =
+            identity::admit(&mut data_dir, &name, &addrs, &settings.policy, &start).await?;
 
         let clock = BootClock::new();
         let life = data_dir.next_incarnation()?;
@@ -263,10 +264,7 @@ impl Server {
             tokio::time::sleep(tick).await;
         }
         let cluster = self.handle.query(|node| node.state().policy().clone()).await?;
-        match policy_difference(&settings.policy, &cluster) {
-            Some(difference) => Err(ServerError::PolicyDiffers { difference }),
-            None => Ok(()),
-        }
+        check_policy(&settings.policy, &cluster)
     }
 
     /// Returns the node's id.
@@ -343,11 +341,14 @@ impl Drop for Server {
     }
 }
 
-/// Returns how a file's policy differs from the cluster's. A file that leaves everything at its
-/// default says nothing.
-fn policy_difference(file: &Policy, cluster: &Policy) -> Option<String> {
-    let differs = *file != Policy::default() && file != cluster;
-    differs.then(|| format!("the file says {file:?}, the cluster {cluster:?}"))
+/// Checks that a file's policy is the cluster's. A file that leaves everything at its default says
+/// nothing.
+fn check_policy(file: &Policy, cluster: &Policy) -> Result<(), ServerError> {
+    if *file == Policy::default() || file == cluster {
+        return Ok(());
+    }
+    let difference = format!("the file says {file:?}, the cluster {cluster:?}");
+    Err(ServerError::PolicyDiffers { difference })
 }
 
 fn open_raft(

@@ -6,9 +6,10 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use narad_core::ids::{Epoch, Incarnation, MoveId, Name, NodeId, Offset, TopicId};
 use serde::{Deserialize, Serialize};
+
+pub use crate::log::Record;
 
 mod error;
 
@@ -317,29 +318,6 @@ pub struct TopicDetail {
     pub topic: TopicView,
     /// Who serves each partition, in order.
     pub routes: Vec<Route>,
-}
-
-/// One record.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Record {
-    /// What places it among the partitions, see [`partition_of`].
-    pub key: Option<Bytes>,
-    /// Its content; may be empty.
-    pub value: Bytes,
-    /// When it was made, in milliseconds of the Unix epoch.
-    pub timestamp_ms: i64,
-    /// Names and values, in order; a name may occur twice.
-    pub headers: Vec<(String, Bytes)>,
-}
-
-impl Record {
-    /// Returns what it counts against limits: its key, value and headers, in bytes.
-    #[must_use]
-    pub fn payload_bytes(&self) -> usize {
-        let headers: usize =
-            self.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
-        self.key.as_ref().map_or(0, Bytes::len) + self.value.len() + headers
-    }
 }
 
 /// Where records went.

@@ -18,11 +18,13 @@
 //! What is written is what is read, and a foreign byte string is an error:
 //!
 //! ```
-//! use narad_core::ids::{Attempt, NodeId};
+//! use narad_core::config::Policy;
+//! use narad_core::ids::NodeId;
 //! use narad_core::peer::Answer;
 //! use narad_runtime::wire::Wire;
 //!
-//! let answer = Answer::Joined { node: NodeId(4), peers: Vec::new() };
+//! let policy = Policy::default();
+//! let answer = Answer::Joined { node: NodeId(4), peers: Vec::new(), policy };
 //! assert_eq!(Answer::from_bytes(&answer.to_bytes()), Ok(answer));
 //! assert!(Answer::from_bytes(b"GET / HTTP/1.1").is_err());
 //! ```

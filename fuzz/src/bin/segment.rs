@@ -21,7 +21,9 @@ narad_fuzz::target!("segment", |input| {
         segments = vec![(0, bytes[..cut].to_vec()), (second, bytes[cut..].to_vec())];
     }
     if how & 1 != 0 {
-        segments.iter_mut().for_each(|(base, bytes)| forge::mend_segment(*base, bytes));
+        for (base, bytes) in &mut segments {
+            forge::mend_segment(*base, bytes);
+        }
     }
     let disk = MemDisk::new();
     for (base, bytes) in &segments {

@@ -1,5 +1,6 @@
 //! Seeds of what goes between nodes, and between clients and nodes.
 
+use narad_core::config::Policy;
 use narad_core::ids::{
     Attempt, AttemptNo, ByteCount, Digest, Epoch, FreezeNo, Incarnation, LogGeneration, LogIndex,
     MoveId, Name, NodeId, Offset, PartitionId, ProposalId, StoreUuid, Token, TopicId,
@@ -35,7 +36,10 @@ fn frames() -> Vec<Seed> {
     let frame = |kind, payload: &[u8]| frame::encode(1, kind, payload).expect("short").to_vec();
     // The first byte is the size of the pieces.
     let sent = |piece: u8, frames: &[Vec<u8>]| [vec![piece], frames.concat()].concat();
-    let request = frame(Kind::Request, &Request::Heartbeat { incarnation: LIFE }.to_bytes());
+    let request = frame(
+        Kind::Request,
+        &Request::Heartbeat { incarnation: LIFE, stuck: Vec::new() }.to_bytes(),
+    );
     let mut damaged = request.clone();
     *damaged.last_mut().expect("it has a checksum") ^= 1;
     let all: Vec<_> = Kind::ALL.into_iter().map(|kind| frame(kind, b"payload")).collect();
@@ -95,7 +99,8 @@ fn peer() -> Vec<Seed> {
     let renew = Request::Renew { partition: P, token: TOKEN, staged_bytes: 800 };
     let (store_uuid, addrs) = (StoreUuid(6), addresses());
     let join = Request::Join { name: name("narad-4"), store_uuid, addrs: addrs.clone() };
-    let joined = Answer::Joined { node: NodeId(4), peers: vec![(NodeId(1), addrs)] };
+    let peers = vec![(NodeId(1), addrs)];
+    let joined = Answer::Joined { node: NodeId(4), peers, policy: Policy::default() };
     let refusal = Answer::Refused(Refusal::FrozenTooOften { retry_after_ms: 900 });
     vec![
         ("peer", "request_list", of(0, list.to_bytes())),

@@ -14,6 +14,7 @@ use crate::effects::{OpId, Ops};
 use crate::ids::{Attempt, AttemptNo, NodeId, PartitionId};
 use crate::metastore::{Assignment, Command, Expect};
 use crate::partition::{Extent, Recovered};
+use crate::pause::Pauses;
 use crate::rate::Rate;
 use crate::time::Instant;
 
@@ -66,7 +67,7 @@ pub(super) struct Desk {
     pub(super) failed_attempts: u32,
     /// Tries in a row whose copy was not what the source had.
     pub(super) unverifiable: u32,
-    jitter: u64,
+    pauses: Pauses,
     pub(super) waiting: Option<Waiting>,
     pub(super) copy_rate: Rate,
     pub(super) write_rate: Rate,
@@ -89,10 +90,10 @@ impl Desk {
         let mut stage = Stage::default();
         let next_n = next_n(me, &found);
         stage.load(found.staging, false);
-        let jitter = config.jitter_seed
-            ^ partition.topic.0.rotate_left(17)
+        let salt = partition.topic.0.rotate_left(17)
             ^ u64::from(partition.index).rotate_left(34)
             ^ me.incarnation.0.rotate_left(51);
+        let pauses = Pauses::new(&config, salt);
         Self {
             me,
             partition,
@@ -111,7 +112,7 @@ impl Desk {
             faults: 0,
             failed_attempts: 0,
             unverifiable: 0,
-            jitter,
+            pauses,
             waiting: None,
             copy_rate: Rate::default(),
             write_rate: Rate::default(),
@@ -308,23 +309,9 @@ impl Desk {
         Some(operation)
     }
 
-    /// Returns how long to pause after so many failures: doubling, and jittered by up to a half.
+    /// Returns how long to pause after so many failures in a row.
     pub(super) fn pause(&mut self, failures: u32) -> Duration {
-        let doubled = failures.saturating_sub(1).min(20);
-        let longest = self.config.retry_min.saturating_mul(1 << doubled);
-        let longest = longest.min(self.config.retry_max);
-        let nanos = u64::try_from(longest.as_nanos()).unwrap_or(u64::MAX);
-        let half = nanos / 2;
-        Duration::from_nanos(nanos - self.random() % half.saturating_add(1))
-    }
-
-    /// The generator of `SplitMix64`: one addition and a mix, enough for jitter.
-    fn random(&mut self) -> u64 {
-        self.jitter = self.jitter.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.jitter;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        self.pauses.after(failures.saturating_sub(1))
     }
 }
 

@@ -55,7 +55,7 @@ impl Node {
             Proposed::Replied(Reply::Applied(Applied::Joined(node))) => {
                 let members = self.state.members();
                 let peers = members.map(|member| (member.id, member.addrs.clone())).collect();
-                Answer::Joined { node: *node, peers }
+                Answer::Joined { node: *node, peers, policy: self.state.policy().clone() }
             }
             Proposed::Replied(Reply::Rejected(reason)) => {
                 Answer::Refused(Refusal::NotAdmitted(*reason))

@@ -33,13 +33,20 @@ pub(crate) struct Bench {
 impl Bench {
     /// Nodes 1 to `nodes`: registered, alive, voting.
     pub(crate) fn new(nodes: u64) -> Self {
-        let mut bench = Self::unled(nodes);
+        Self::with(nodes, Config::new(1))
+    }
+
+    pub(crate) fn with(nodes: u64, config: Config) -> Self {
+        let mut bench = Self::configured(nodes, config);
         bench.tell(Event::Leading(true));
         bench
     }
 
     pub(crate) fn unled(nodes: u64) -> Self {
-        let config = Config::new(1);
+        Self::configured(nodes, Config::new(1))
+    }
+
+    fn configured(nodes: u64, config: Config) -> Self {
         let mut bench = Self {
             controller: Controller::new(NodeId(1), Incarnation(1), config),
             state: State::new(),

@@ -13,20 +13,20 @@ pub(crate) mod checks;
 pub(crate) mod disk;
 pub(crate) mod log;
 mod perform;
+mod process;
+mod view;
 pub(crate) mod workload;
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
 use narad_core::config::{Config, Policy};
-use narad_core::effects::{Effects, OpId};
+use narad_core::effects::OpId;
 use narad_core::freeze::Authority;
 use narad_core::freeze::gate::Gate;
 use narad_core::ids::*;
-use narad_core::metastore::{Addresses, State, Status};
-use narad_core::node::{
-    Ask, AskError, AskId, CallFault, Effect, Event, Identity, Node, Note, Operation, Outcome, Said,
-};
+use narad_core::metastore::State;
+use narad_core::node::{Ask, AskError, AskId, Event, Node, Note, Operation, Outcome, Said};
 use narad_core::peer::{Answer, Request, RequestId};
 use narad_core::time::Instant;
 
@@ -230,52 +230,6 @@ impl World {
         self.machines.insert(id, machine);
     }
 
-    /// Starts the process of a node, from its last snapshot.
-    pub(crate) fn start(&mut self, id: NodeId) {
-        let (now, config) = (self.now, self.config.clone());
-        let machine = self.machines.get_mut(&id).unwrap();
-        assert!(machine.process.is_none(), "one process a machine");
-        machine.incarnation += 1;
-        machine.processes += 1;
-        machine.accepts = true;
-        machine.believes = None;
-        let me = Identity {
-            node: id,
-            name: Name::new(format!("narad-{id}")).unwrap(),
-            store_uuid: StoreUuid(id.0.into()),
-            addrs: Addresses::default(),
-        };
-        let held = machine.disk.keys().copied().collect();
-        let mut out = Effects::default();
-        let config = Config { jitter_seed: id.0, ..config };
-        let life = Incarnation(machine.incarnation);
-        let node = Node::new(now, me, life, config, machine.snapshot.clone(), held, &mut out);
-        machine.process = Some(Process {
-            node,
-            gates: BTreeMap::new(),
-            open: BTreeMap::new(),
-            authority: Authority::NONE,
-            barriers: BTreeMap::new(),
-            running: BTreeSet::new(),
-        });
-        self.carry_out(id, out);
-        self.apply_soon(id);
-        self.meet_leader(id);
-    }
-
-    /// Ends the process of a node; what was not durable is lost.
-    pub(crate) fn crash(&mut self, id: NodeId) {
-        let machine = self.machines.get_mut(&id).unwrap();
-        machine.process = None;
-        for area in machine.disk.values_mut() {
-            area.crash();
-        }
-        self.work.crashed(id);
-        if self.log.leader == Some(id) {
-            self.log.leader = None;
-        }
-    }
-
     pub(crate) fn is_up(&self, id: NodeId) -> bool {
         self.machines[&id].process.is_some()
     }
@@ -448,9 +402,20 @@ impl World {
     /// Lets things happen for so long.
     pub(crate) fn run(&mut self, time: Duration) {
         let end = self.now.after(time);
-        while self.now < end {
+        while self.next_due() <= end {
             self.step();
         }
+        self.now = self.now.max(end);
+    }
+
+    /// Returns when the next thing happens.
+    fn next_due(&self) -> Instant {
+        let queued = self.queue.first_key_value().map(|((at, _), _)| *at);
+        let deadlines = self
+            .machines
+            .values()
+            .filter_map(|machine| Some(machine.process.as_ref()?.node.deadline()?.at));
+        deadlines.chain(queued).min().expect("an election is always due")
     }
 
     /// Lets things happen until something is so.
@@ -494,74 +459,6 @@ impl World {
         }
     }
 
-    /// Answers an operation, unless it has been answered.
-    pub(crate) fn done(&mut self, id: NodeId, life: u64, op: OpId, outcome: Outcome) {
-        let Some(process) = self.process(id, life) else { return };
-        process.barriers.remove(&op);
-        if process.running.remove(&op) {
-            self.tell(id, life, Event::Done(op, outcome));
-        }
-    }
-
-    fn give_up(&mut self, id: NodeId, life: u64, op: OpId) {
-        let is_survey = match self.process(id, life) {
-            Some(process) => process.barriers.get(&op).copied(),
-            None => return,
-        };
-        let outcome = match is_survey {
-            Some((_, true)) => Outcome::Survey(None),
-            Some((_, false)) => Outcome::Barrier(None),
-            None => Outcome::Call(Err(CallFault::TimedOut)),
-        };
-        self.done(id, life, op, outcome);
-    }
-
-    pub(crate) fn tell(&mut self, id: NodeId, life: u64, event: Event) {
-        let now = self.now;
-        let Some(process) = self.process(id, life) else { return };
-        let mut out = Effects::default();
-        process.node.handle(now, event, &mut out);
-        self.carry_out(id, out);
-    }
-
-    fn carry_out(&mut self, id: NodeId, mut out: Effects<Effect>) {
-        let life = self.life(id);
-        let mut effects: Vec<Effect> = out.drain().collect();
-        // No effect depends on another of the same call (DESIGN 3, rule 3).
-        if self.faults.delay_ms_max > 0 {
-            for at in (1..effects.len()).rev() {
-                let other = usize::try_from(self.draw(at as u64 + 1)).unwrap();
-                effects.swap(at, other);
-            }
-        }
-        for effect in effects {
-            match effect {
-                Effect::Run(op, operation) => {
-                    let process = self.process(id, life).expect("it has just spoken");
-                    assert!(process.running.insert(op), "an operation is started once");
-                    self.begin(id, life, op, operation);
-                }
-                Effect::Cancel(op) => self.cancel(id, life, op),
-                Effect::Answer(request, answer) => {
-                    let question = self.requests.remove(&request);
-                    let question = question.expect("a question is answered once");
-                    let Asked { from: to, life, op, to: from, .. } = question;
-                    assert_eq!(from, id);
-                    self.send(from, to, Due::Answer { to, life, op, from, answer });
-                }
-                Effect::Reply(ask, said) => {
-                    let before = self.replies.insert(ask, said);
-                    assert_eq!(before, None, "an ask is answered once");
-                }
-                Effect::Authority(authority) => {
-                    self.process(id, life).expect("it has just spoken").authority = authority;
-                }
-                Effect::Note(note) => self.notes.push((id, note)),
-                Effect::Stop(stop) => panic!("{id:?} stops: {stop}"),
-            }
-        }
-    }
-
     /// Sends a message, which the network may lose or deliver twice.
     pub(crate) fn send(&mut self, from: NodeId, to: NodeId, message: Due) {
         if !self.reaches(from, to) {
@@ -577,100 +474,5 @@ impl World {
         }
         let delay = self.delay();
         self.schedule(delay, message);
-    }
-
-    /// Every question to a process that still runs was answered, the newest ones aside.
-    pub(crate) fn check_everybody_was_answered(&self) {
-        for (id, asked) in &self.requests {
-            let gone = self.life(asked.to) != asked.there || !self.is_up(asked.to);
-            let fresh = self.now.since(asked.at) < ms(3_000);
-            assert!(gone || fresh, "{id:?}, {asked:?}, was never answered");
-        }
-    }
-
-    /// Returns whether every partition rests where it should, and is served there.
-    pub(crate) fn is_settled(&self) -> bool {
-        self.log.state.unassigned().len() == 0
-            && self.log.state.targeted().len() == 0
-            && self.log.state.assignments().all(|(partition, row)| {
-                self.is_up(row.owner) && self.node(row.owner).serving(partition) == Some(row.epoch)
-            })
-            && self.is_balanced()
-    }
-
-    fn is_balanced(&self) -> bool {
-        let counts: Vec<usize> = self
-            .log
-            .state
-            .members()
-            .filter(|member| member.is_receiver())
-            .map(|member| self.log.state.owned_count(member.id))
-            .collect();
-        let (most, least) = (counts.iter().max(), counts.iter().min());
-        let spread = most.zip(least).map_or(0, |(most, least)| most - least);
-        let leaver = |member: &&narad_core::metastore::Member| {
-            member.draining && member.status == Status::Alive
-        };
-        spread <= 1
-            && self
-                .log
-                .state
-                .members()
-                .filter(leaver)
-                .all(|member| self.log.state.owned_count(member.id) == 0)
-    }
-
-    pub(crate) fn describe(&self) -> String {
-        let rows: Vec<String> = self
-            .log
-            .state
-            .assignments()
-            .map(|(partition, row)| {
-                let serving = self
-                    .machines
-                    .get(&row.owner)
-                    .and_then(|machine| machine.process.as_ref()?.node.serving(partition));
-                format!(
-                    "{partition:?} {:?} {:?} -> {:?} {:?} served {serving:?}",
-                    row.owner, row.epoch, row.target, row.move_id
-                )
-            })
-            .collect();
-        let members: Vec<String> = self
-            .log
-            .state
-            .members()
-            .map(|member| {
-                let moves: Vec<_> = self.machines[&member.id]
-                    .process
-                    .iter()
-                    .flat_map(|process| process.node.moves())
-                    .map(|(p, progress)| {
-                        format!("{p:?} {:?} {:?}", progress.phase, progress.waiting)
-                    })
-                    .collect();
-                format!(
-                    "{:?} {:?} {:?} draining {} out {} retired {} {moves:?}",
-                    member.id,
-                    member.status,
-                    member.incarnation,
-                    member.draining,
-                    member.drained_out,
-                    member.retired
-                )
-            })
-            .collect();
-        let last: Vec<String> =
-            self.notes.iter().rev().take(12).map(|(id, note)| format!("{id:?} {note:?}")).collect();
-        format!(
-            "at {:?}, step {}, leader {:?}, {:?}\n{}\n{}\nlast: {}",
-            self.now,
-            self.steps,
-            self.log.leader,
-            self.log.state.configuration(),
-            rows.join("\n"),
-            members.join("\n"),
-            last.join("\n  ")
-        )
     }
 }

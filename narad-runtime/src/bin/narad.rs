@@ -16,7 +16,12 @@ fn main() -> ExitCode {
         }
     };
     let serves = matches!(cli.command, Command::Server(_));
-    let usual = if serves { "info" } else { "warn" };
+    let usual = match cli.command {
+        Command::Server(_) => "info",
+        // It kills nodes on purpose: what the others say about that is no warning to anybody.
+        Command::Demo(_) => "error",
+        _ => "warn",
+    };
     let filter = cli.global.log.as_deref().unwrap_or(usual);
     let filter = match filter.parse::<tracing_subscriber::EnvFilter>() {
         Ok(filter) => filter,

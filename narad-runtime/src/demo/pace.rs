@@ -81,7 +81,8 @@ impl Pace {
     fn take_now(&self, now: Instant, most: usize) -> Option<usize> {
         let mut state = self.lock();
         let count = match self.millionths_per_second(&state, now) {
-            None => most as u64,
+            None if state.all_over => most as u64,
+            None => self.left_at_once(&state).min(most as u64),
             Some(rate) => {
                 let passed = now.saturating_duration_since(state.last);
                 let micros = u64::try_from(passed.as_micros()).unwrap_or(u64::MAX);
@@ -103,10 +104,14 @@ impl Pace {
         usize::try_from(count).ok()
     }
 
+    const fn left_at_once(&self, state: &State) -> u64 {
+        Self::at_once(self.total).saturating_sub(state.granted)
+    }
+
     /// Returns the present rate; `None` for as fast as possible.
     fn millionths_per_second(&self, state: &State, now: Instant) -> Option<u64> {
         let most = self.rate.map(|rate| rate.saturating_mul(Self::MILLION));
-        if state.all_over || state.granted < Self::at_once(self.total) {
+        if state.all_over || self.left_at_once(state) > 0 {
             return most;
         }
         let reserve = self.total / 8;

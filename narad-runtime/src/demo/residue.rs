@@ -81,14 +81,7 @@ mod tests {
         let name = Name::new("narad-1").expect("a name");
         let content = Content::Made { seed: 1, records: 10, bytes: 5 };
         let batch = Feed::begin(content.clone()).take(10).await.expect("made").expect("ten");
-        let records: Vec<Record> = batch
-            .records
-            .into_iter()
-            .map(|record| {
-                let crate::service::Record { key, value, timestamp_ms, headers } = record;
-                Record { key, value, timestamp_ms, headers }
-            })
-            .collect();
+        let records: Vec<Record> = batch.records;
 
         let partition = PartitionId { topic: TopicId(3), index: 1 };
         let data = Attempt::birth(NodeId(1));

@@ -127,7 +127,7 @@ impl Bars {
         spinner.enable_steady_tick(Duration::from_millis(100));
         let bar = |name: &'static str| {
             let bar = all.add(ProgressBar::new(records));
-            bar.set_style(style("  {prefix:<13} {bar:30} {human_pos} of {human_len}, {per_sec}"));
+            bar.set_style(style("  {prefix:<13} {bar:30} {human_pos} of {human_len}"));
             bar.set_prefix(name);
             bar
         };

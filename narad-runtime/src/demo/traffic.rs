@@ -188,7 +188,7 @@ impl Lane {
                         self.ledger.acknowledged(&batch, &delivered);
                         break;
                     }
-                    // Never given up: an acknowledged record more is what this is about.
+                    // Every record is acknowledged in the end, however long that takes.
                     Err(error @ SendError::GaveUp { .. }) => {
                         tracing::warn!(%error, partition, "again, to another partition");
                     }

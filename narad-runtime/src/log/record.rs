@@ -31,6 +31,15 @@ pub struct Record {
 }
 
 impl Record {
+    /// Returns what the record counts against the API's limits: its key, value and headers, in
+    /// bytes.
+    #[must_use]
+    pub fn payload_bytes(&self) -> usize {
+        let headers: usize =
+            self.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
+        self.key.as_ref().map_or(0, Bytes::len) + self.value.len() + headers
+    }
+
     /// Returns the bytes that the record takes in a frame.
     #[must_use]
     pub fn encoded_bytes(&self) -> usize {

@@ -219,7 +219,6 @@ impl Armed {
 
 fn name_of(operation: &Operation) -> Option<&'static str> {
     match operation {
-        // The replica keeps these to itself; it tells of them by a [`Step`].
         Operation::Call { request, .. } => match request {
             Request::Propose(entry) => name_of_command(&entry.command),
             Request::List { .. } => Some("list"),
@@ -251,6 +250,7 @@ fn name_of(operation: &Operation) -> Option<&'static str> {
         }),
         Operation::Watermarks(_) => Some("watermarks"),
         Operation::Inspect(_) => Some("inspect"),
+        // The replica keeps most of these to itself; of what it appends it tells by a [`Step`].
         Operation::Append(_)
         | Operation::Barrier
         | Operation::Survey

@@ -1,5 +1,6 @@
 //! Who this node is: read from its data directory, founded, or asked for.
 
+use narad_core::config::Policy;
 use narad_core::ids::{Name, NodeId, StoreUuid};
 use narad_core::metastore::Addresses;
 use narad_core::peer::{Answer, Request};
@@ -25,6 +26,7 @@ pub(super) async fn admit(
     data_dir: &mut DataDir,
     name: &Name,
     addrs: &Addresses,
+    policy: &Policy,
     start: &Start,
 ) -> Result<Admitted, ServerError> {
     let identity = data_dir.identity();
@@ -45,7 +47,11 @@ pub(super) async fn admit(
             Ok(Admitted { node, cluster, store_uuid, founder: true, peers: Vec::new() })
         }
         Start::Join(addresses) => {
-            let (node, cluster, peers) = ask(addresses, name, store_uuid, addrs).await?;
+            let Answered { node, cluster, peers, policy: agreed } =
+                ask(addresses, name, store_uuid, addrs).await?;
+            // Before it takes any part: a cluster gives a node that has caught up a vote, and then
+            // needs it.
+            super::check_policy(policy, &agreed)?;
             data_dir.join(cluster.0, node)?;
             super::book::save(data_dir, &peers);
             Ok(Admitted { node, cluster, store_uuid, founder: false, peers })
@@ -56,7 +62,13 @@ pub(super) async fn admit(
 /// The id that a new cluster gives to its first member.
 const FOUNDER: NodeId = NodeId(1);
 
-type Answered = (NodeId, ClusterId, Vec<(NodeId, Addresses)>);
+/// What a node that was admitted is told.
+struct Answered {
+    node: NodeId,
+    cluster: ClusterId,
+    peers: Vec<(NodeId, Addresses)>,
+    policy: Policy,
+}
 
 /// Asks members to be admitted, one after the other and over again: asking twice is harmless, and
 /// a cluster that elects a leader answers a moment later.
@@ -78,7 +90,9 @@ async fn ask(
         for address in addresses {
             match join(address, joiner, &request, Server::ADMISSION_TIMEOUT).await {
                 Ok(reply) => match reply.answer {
-                    Answer::Joined { node, peers } => return Ok((node, reply.cluster, peers)),
+                    Answer::Joined { node, peers, policy } => {
+                        return Ok(Answered { node, cluster: reply.cluster, peers, policy });
+                    }
                     Answer::Refused(refusal @ narad_core::peer::Refusal::NotAdmitted(_)) => {
                         let addresses = addresses.to_vec();
                         let reason = refusal.to_string();

@@ -15,7 +15,6 @@ use narad_core::metastore::Applied;
 use narad_core::node::{Ask, Node, Said};
 
 use crate::broker::{Broker, ProduceError, Seat, SlotError};
-use crate::log::Record as LogRecord;
 use crate::node_loop::{AskFault, NodeHandle, Stopped};
 use crate::service::{
     AckSet, Fetched, MemberView, MoveView, NewTopic, Position, Produced, Read, Readiness, Record,
@@ -201,7 +200,6 @@ impl Service for NodeService {
     ) -> Result<Produced, ServiceError> {
         let place = self.place(topic, partition).await?;
         let seat = self.seat(&place)?;
-        let records = records.into_iter().map(log_record).collect();
         let produced = blocking(move || seat.batcher.produce(records, None)).await?;
         match produced {
             Ok(done) => {
@@ -301,15 +299,7 @@ fn fetch_now(
     let from = from.max(bounds.start);
     let records = if from >= bounds.hwm { Vec::new() } else { log.read(from, bytes_max)? };
     let next = records.last().map_or(from, |(offset, _)| offset.next());
-    let records = records.into_iter().map(|(offset, record)| (offset, api_record(record)));
-    Ok(Fetched {
-        records: records.collect(),
-        next,
-        start: bounds.start,
-        hwm: bounds.hwm,
-        epoch,
-        committed,
-    })
+    Ok(Fetched { records, next, start: bounds.start, hwm: bounds.hwm, epoch, committed })
 }
 
 /// Takes a reader of an earlier reign back to where the next one began, if it is past that (H15).
@@ -340,16 +330,6 @@ fn place(node: &Node, topic: &str, index: u32) -> Result<Place, ServiceError> {
 
 fn waiting(what: &str) -> Readiness {
     Readiness { ready: false, waiting: Some(what.to_owned()) }
-}
-
-fn log_record(record: Record) -> LogRecord {
-    let Record { key, value, timestamp_ms, headers } = record;
-    LogRecord { key, value, timestamp_ms, headers }
-}
-
-fn api_record(record: LogRecord) -> Record {
-    let LogRecord { key, value, timestamp_ms, headers } = record;
-    Record { key, value, timestamp_ms, headers }
 }
 
 #[cfg(test)]

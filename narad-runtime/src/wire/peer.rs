@@ -97,13 +97,14 @@ impl Coded for Answer {
         let kind = match self {
             Self::Heartbeat { index } => AnswerKind::Heartbeat(index.0),
             Self::Accepted => AnswerKind::Accepted(true),
-            Self::Joined { node, peers } => {
+            Self::Joined { node, peers, policy } => {
                 let peer = |(node, addrs): &(NodeId, Addresses)| message::Peer {
                     node: node.0,
                     addrs: Some(addrs.to_message()),
                 };
                 let peers = peers.iter().map(peer).collect();
-                AnswerKind::Joined(message::Joined { node: node.0, peers })
+                let policy = Some(policy.to_message());
+                AnswerKind::Joined(message::Joined { node: node.0, peers, policy })
             }
             Self::Listing(listing) => AnswerKind::Listing(listing.to_message()),
             Self::Capture(capture) => AnswerKind::Capture(capture.to_message()),
@@ -120,7 +121,8 @@ impl Coded for Answer {
             AnswerKind::Joined(joined) => {
                 let peer = |peer: message::Peer| Ok((NodeId(peer.node), nested(peer.addrs)?));
                 let peers = joined.peers.into_iter().map(peer).collect::<Result<_, _>>()?;
-                Self::Joined { node: NodeId(joined.node), peers }
+                let policy = nested(joined.policy)?;
+                Self::Joined { node: NodeId(joined.node), peers, policy }
             }
             AnswerKind::Listing(listing) => Self::Listing(Coded::from_message(listing)?),
             AnswerKind::Capture(capture) => Self::Capture(Coded::from_message(capture)?),

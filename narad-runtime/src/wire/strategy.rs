@@ -405,8 +405,8 @@ pub(crate) fn answer() -> impl Strategy<Value = Answer> {
     prop_oneof![
         int().prop_map(|index| Answer::Heartbeat { index: LogIndex(index) }),
         Just(Answer::Accepted),
-        (node(), vec((node(), addrs()), 0..4))
-            .prop_map(|(node, peers)| Answer::Joined { node, peers }),
+        (node(), vec((node(), addrs()), 0..4), policy())
+            .prop_map(|(node, peers, policy)| Answer::Joined { node, peers, policy }),
         listing().prop_map(Answer::Listing),
         capture().prop_map(Answer::Capture),
         Just(Answer::Noted),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use narad_core::config::Policy;
 use narad_core::ids::{
     ByteCount, Epoch, Incarnation, LogGeneration, MoveId, NodeId, Offset, PartitionId, StoreUuid,
     TopicId,
@@ -393,12 +394,15 @@ async fn a_joiner_asks_once_and_learns_who_answered() {
     let call = tokio::spawn(async move { join(&asked, joiner, &join_request(), PATIENCE).await });
     let (from, request, reply) = one.is_asked().await;
     assert_eq!((from, request), (None, join_request()));
-    reply.send(&Answer::Joined { node: NodeId(9), peers: Vec::new() });
+    reply.send(&Answer::Joined { node: NodeId(9), peers: Vec::new(), policy: Policy::default() });
     let welcome = call.await.unwrap().expect("admitted");
     assert_eq!(welcome.cluster, CLUSTER);
     assert_eq!(
         (welcome.by, welcome.answer),
-        (NodeId(1), Answer::Joined { node: NodeId(9), peers: Vec::new() })
+        (
+            NodeId(1),
+            Answer::Joined { node: NodeId(9), peers: Vec::new(), policy: Policy::default() }
+        )
     );
 
     let astray = Joiner { cluster: Some(ClusterId(1)), ..joiner };

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use narad_core::config::Policy;
 use narad_core::ids::{NodeId, StoreUuid};
 use narad_core::peer::Answer;
 use narad_runtime::net::{Settings, Transport};
@@ -180,7 +181,7 @@ async fn only_so_many_joiners_are_let_in() {
     first.send(Kind::Request, &call(1, &join_request().to_bytes())).await;
     let (from, request, reply) = one.is_asked().await;
     assert_eq!((from, request), (None, join_request()));
-    reply.send(&Answer::Joined { node: NodeId(9), peers: Vec::new() });
+    reply.send(&Answer::Joined { node: NodeId(9), peers: Vec::new(), policy: Policy::default() });
     assert_eq!(first.receive().await.expect("an answer").kind, Kind::Answer);
 }
 

@@ -11,7 +11,8 @@ use narad_runtime::service::{MemberStatus, MemberView, Read};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use super::harness::{Cluster, eventually, narad};
+use super::harness::{Cluster, eventually};
+use super::node::narad;
 
 const TOPIC: &str = "orders";
 

@@ -12,7 +12,7 @@ use super::ledger::{Filler, Ledger};
 const TOPIC: &str = "orders";
 
 /// How often a second a writer writes.
-const BEATS: usize = 20;
+const BEATS: u32 = 20;
 
 /// What one test moves.
 #[derive(Clone, Copy, Debug)]
@@ -67,10 +67,10 @@ async fn move_while_written(load: Load) -> Figures {
     let (stopped, noted) = (stop.clone(), ledger.clone());
     let writer = tokio::spawn(async move {
         let mut filler = Filler::new(&noted, &client, TOPIC, 0, 4 << 10);
-        let mut beat = tokio::time::interval(Duration::from_secs(1) / BEATS as u32);
+        let mut beat = tokio::time::interval(Duration::from_secs(1) / BEATS);
         while !stopped.is_cancelled() {
             beat.tick().await;
-            filler.send(written_per_second / BEATS).await;
+            filler.send(written_per_second / BEATS as usize).await;
         }
         filler.written
     });

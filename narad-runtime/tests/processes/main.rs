@@ -1,10 +1,14 @@
 //! Nodes as processes: started, killed at any point, started again, and never short of a record.
 #![expect(clippy::unwrap_used, reason = "a test says what it expects by unwrapping")]
+#![expect(clippy::print_stdout, reason = "a failure is understood by what was printed before")]
 
+mod bad_input;
 mod decommission;
 mod harness;
 mod http;
 mod large;
 mod ledger;
 mod matrix;
+mod node;
+mod promote;
 mod resume;

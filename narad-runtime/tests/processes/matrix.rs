@@ -210,14 +210,13 @@ async fn arrange(leader: Role, cluster: &Cluster) -> (u32, String, String) {
     let others: Vec<&String> = cluster.nodes.keys().filter(|name| **name != leads).collect();
     let suits = |owner: &String| (*owner == leads) == (leader == Source);
     let found = routes.iter().find(|(_, (_, owner))| suits(owner));
-    let (partition, from) = match found {
-        Some((partition, (_, owner))) => (*partition, owner.clone()),
-        None => {
-            let owner = if leader == Source { &leads } else { others[0] };
-            cluster.begin_move(TOPIC, 0, owner).await;
-            cluster.settled(TOPIC, 0, owner).await;
-            (0, owner.clone())
-        }
+    let (partition, from) = if let Some((partition, (_, owner))) = found {
+        (*partition, owner.clone())
+    } else {
+        let owner = if leader == Source { &leads } else { others[0] };
+        cluster.begin_move(TOPIC, 0, owner).await;
+        cluster.settled(TOPIC, 0, owner).await;
+        (0, owner.clone())
     };
     let to = match leader {
         Destination => leads,

@@ -10,17 +10,28 @@ use narad_runtime::store::{PartitionStore, SegmentStore};
 use super::harness::Cluster;
 use super::ledger::Ledger;
 
-const TOPIC: &str = "orders";
+pub(crate) const TOPIC: &str = "orders";
 const CHUNK_BYTES: u64 = 64 << 10;
 const CHUNKS_IN_FLIGHT: u64 = 4;
 const FILLED_BYTES: usize = 6 << 20;
 
-/// Founds a cluster with one partition of some size, and says who owns it and where it is to go.
-async fn filled(ledger: &Ledger) -> (Cluster, String, String) {
-    let more = "paused = true\ncopy_rate_bytes_per_second = \"4MiB\"\n[log]\n\
-                segment_bytes = \"256KiB\"\n[http]\n\
-                record_bytes_max = \"64KiB\"\n[copy]\nchunk_bytes_max = \"64KiB\"\n";
-    let cluster = Cluster::of(3, more).await;
+/// Small segments, copied slowly enough that each is made durable by itself.
+const MORE: &str = r#"
+paused = true
+copy_rate_bytes_per_second = "4MiB"
+[log]
+segment_bytes = "256KiB"
+[http]
+record_bytes_max = "64KiB"
+[copy]
+chunk_bytes_max = "64KiB"
+"#;
+
+/// Founds a cluster with one partition of some size, and says who owns it and where it is to go;
+/// `policy` is added to the policy.
+pub(crate) async fn filled(ledger: &Ledger, policy: &str) -> (Cluster, String, String) {
+    let more = format!("{policy}{MORE}");
+    let cluster = Cluster::of(3, &more).await;
     cluster.create_topic(TOPIC, 1).await;
     ledger.fill(&cluster.client(), TOPIC, 0, FILLED_BYTES, 8 << 10).await;
     let leader = cluster.leader().await;
@@ -33,7 +44,7 @@ async fn filled(ledger: &Ledger) -> (Cluster, String, String) {
 
 /// Looks at the disk of a node that does not run.
 fn store(cluster: &Cluster, name: &str) -> (SegmentStore, PartitionId) {
-    let disk = RealDisk::new(&cluster.nodes[name].data()).unwrap();
+    let disk = RealDisk::new(cluster.nodes[name].data()).unwrap();
     let store = SegmentStore::new(Arc::new(disk), LogLimits::default()).unwrap();
     let found = store.recover().unwrap();
     let (partition, _) = found.partitions[0];
@@ -62,8 +73,8 @@ async fn total_and_copied(cluster: &mut Cluster, name: &str) -> (u64, u64) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_destination_that_was_killed_copies_nothing_that_its_manifest_vouches_for() {
     let ledger = Ledger::default();
-    let (mut cluster, _, to) = filled(&ledger).await;
-    cluster.node(&to).arm("after-checkpoint@6:kill");
+    let (mut cluster, _, to) = filled(&ledger, "").await;
+    cluster.node(&to).arm("after-checkpoint@3:kill");
     cluster.begin_move(TOPIC, 0, &to).await;
     cluster.node(&to).killed().await;
     let vouched = vouched(&cluster, &to);
@@ -80,8 +91,8 @@ async fn a_destination_that_was_killed_copies_nothing_that_its_manifest_vouches_
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_source_that_was_killed_is_not_copied_from_the_beginning() {
     let ledger = Ledger::default();
-    let (mut cluster, from, to) = filled(&ledger).await;
-    cluster.node(&to).arm("after-checkpoint@6:stop");
+    let (mut cluster, from, to) = filled(&ledger, "").await;
+    cluster.node(&to).arm("after-checkpoint@3:stop");
     cluster.begin_move(TOPIC, 0, &to).await;
     cluster.node(&to).stopped().await;
     cluster.node(&from).kill();
@@ -98,9 +109,9 @@ async fn a_source_that_was_killed_is_not_copied_from_the_beginning() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_that_was_killed_costs_no_bytes() {
     let ledger = Ledger::default();
-    let (mut cluster, from, to) = filled(&ledger).await;
+    let (mut cluster, from, to) = filled(&ledger, "").await;
     let leader = cluster.leader().await;
-    cluster.node(&to).arm("after-checkpoint@6:stop");
+    cluster.node(&to).arm("after-checkpoint@3:stop");
     cluster.begin_move(TOPIC, 0, &to).await;
     cluster.node(&to).stopped().await;
     cluster.node(&leader).kill();

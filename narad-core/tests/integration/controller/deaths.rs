@@ -1,5 +1,6 @@
 //! Who is declared dead, and what becomes of moves to and from the dead.
 
+use narad_core::config::Config;
 use narad_core::controller::{Event, Note};
 use narad_core::ids::*;
 use narad_core::metastore::*;
@@ -58,6 +59,30 @@ fn a_leader_that_slept_judges_nobody_on_waking() {
     bench.tell(Event::Wake);
     assert_eq!(listen(&mut bench, 29, &[]), [], "what was said to it waits unread");
     assert_eq!(listen(&mut bench, 60, &[2, 3]), []);
+}
+
+/// Case M137: on waking, some of what was said meanwhile is read before the next pass and some is
+/// not yet; those who are still unread are not dead.
+#[test]
+fn a_leader_that_slept_does_not_judge_those_whom_it_has_not_read_yet() {
+    let mut bench = Bench::new(5);
+    listen(&mut bench, 60, &[2, 3, 4, 5]);
+    bench.now = bench.now.after(SECOND * 3_600);
+    bench.hear(2);
+    bench.hear(3);
+    assert_eq!(deaths(&mut bench), []);
+    assert_eq!(listen(&mut bench, 29, &[2, 3]), []);
+    let dead = listen(&mut bench, 10, &[2, 3]);
+    assert!(dead.iter().map(|(id, _)| *id).eq([4, 5]), "now they are: {dead:?}");
+}
+
+/// H19: the time for which a new leader listens first may be longer than the timeout.
+#[test]
+fn a_new_leader_listens_for_as_long_as_it_is_told_to() {
+    let grace = SECOND * 90;
+    let mut bench = Bench::with(3, Config { grace_after_election: grace, ..Config::new(1) });
+    let dead = listen(&mut bench, 120, &[2]);
+    assert!(matches!(dead.as_slice(), [(3, 90..=91)]), "{dead:?}");
 }
 
 /// H32: a life that registers has given a sign; the silence of the life before is not its own.

@@ -180,3 +180,21 @@ fn a_plan_inside_a_snapshot_is_acted_upon() {
     world.until("the move", World::SECOND * 10, |world| is_at(world, partition, 2));
     settle(&mut world);
 }
+
+/// H12: another partition that begins to move in the middle of an interval is reported at once,
+/// too.
+#[test]
+fn each_first_report_is_prompt() {
+    let mut world = World::new(3, 56);
+    topic(&mut world, "orders", 6);
+    settle(&mut world);
+    world.elect(n(3));
+    world.separate(&[1], &[2]);
+    let owned: Vec<PartitionId> = world.log.state.owned_by(n(1)).collect();
+    for partition in owned {
+        move_to(&mut world, partition, 2);
+        world.run(ms(60));
+        let row = world.log.state.assignment(partition).unwrap();
+        assert!(row.target.is_some() && row.reported_hwm.is_some(), "{partition:?}");
+    }
+}

@@ -147,7 +147,7 @@ fn peace_follows(seed: u64, actions: &[(Action, u64)]) {
 
 /// How many schedules; `NARAD_SCHEDULES` asks for more, on a quiet evening.
 fn cases() -> u32 {
-    std::env::var("NARAD_SCHEDULES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(96)
+    std::env::var("NARAD_SCHEDULES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(64)
 }
 
 proptest! {

@@ -3,7 +3,7 @@
 use prost::{Enumeration, Message, Oneof};
 
 use super::command::{Entry, Join};
-use super::metastore::{Addresses, Attempt, PartitionId, Reason, Token};
+use super::metastore::{Addresses, Attempt, PartitionId, Policy, Reason, Token};
 
 #[derive(Clone, Copy, PartialEq, Message)]
 pub(crate) struct Extent {
@@ -178,6 +178,8 @@ pub(crate) struct Joined {
     pub(crate) node: u64,
     #[prost(message, repeated, tag = "2")]
     pub(crate) peers: Vec<Peer>,
+    #[prost(message, optional, tag = "3")]
+    pub(crate) policy: Option<Policy>,
 }
 
 #[derive(Clone, PartialEq, Message)]
