@@ -50,7 +50,9 @@ fn arrive(partitions: &mut [Partition], plan: &Plan) {
 
 fn owned(partitions: &[Partition]) -> BTreeMap<u64, usize> {
     let mut owned = BTreeMap::new();
-    partitions.iter().for_each(|row| *owned.entry(row.owner.0).or_default() += 1);
+    for row in partitions {
+        *owned.entry(row.owner.0).or_default() += 1;
+    }
     owned
 }
 
