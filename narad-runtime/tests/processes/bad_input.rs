@@ -75,7 +75,9 @@ fn a_wrong_configuration_is_refused_before_anything_is_touched() {
     let typo = "NARAD_FAILPOINT=before-flipp:kill";
     refuses(&[typo, "server", "--bootstrap", "--config", &good], USAGE, &["before-flipp"]);
     assert!(!data.exists(), "a failpoint made a data directory");
-    refuses(&["server", "--config", &good], USAGE, &["--bootstrap", "--join"]);
+    let elsewhere = ["--listen-peer", "127.0.0.1:0", "--listen-http", "127.0.0.1:0"];
+    let neither = [&["server", "--config", &good][..], &elsewhere].concat();
+    refuses(&neither, USAGE, &["--bootstrap", "--join"]);
     refuses(&["server", "--bootstrap", "--join", "a:1"], USAGE, &["--join"]);
 }
 
