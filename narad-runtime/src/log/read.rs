@@ -126,7 +126,8 @@ impl SegmentLog {
                 // Nothing but damage to the end of the segment.
                 return Err(damaged(reach.end));
             };
-            let expected = next.unwrap_or(header.base);
+            // Nothing that begins later can be the first frame: it would have the wanted record.
+            let expected = next.unwrap_or(header.base.min(from));
             if (at != position || header.base != expected) && header.base > from {
                 return Err(damaged(header.base));
             }
@@ -156,7 +157,10 @@ impl SegmentLog {
         for at in position..reach.bytes.saturating_sub(FRAME_HEADER as u64 - 1) {
             let Some(bytes) = window.read(at, FRAME_HEADER)? else { return Ok(None) };
             let bytes = bytes[..].try_into().expect("a window gives what was asked for");
-            if let Some(header) = FrameHeader::decode(reach.base, at, bytes) {
+            // One that reaches beyond the segment's end is none that recovery has taken for a frame.
+            let header = FrameHeader::decode(reach.base, at, bytes)
+                .filter(|header| header.end() <= reach.end);
+            if let Some(header) = header {
                 if let Some(segment) = self.view().segment_mut(reach.base) {
                     segment.index.note(header.base, at);
                 }

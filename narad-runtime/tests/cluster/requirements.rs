@@ -5,7 +5,7 @@ use std::fs;
 use std::ops::Range;
 use std::path::Path;
 
-use narad_runtime::service::{Read, Service as _};
+use narad_runtime::service::{MemberStatus, Read, Record, Service as _};
 
 use super::harness::{Cluster, eventually};
 
@@ -137,6 +137,34 @@ async fn a_cancelled_decommission_leaves_nothing_behind() {
     settles(&cluster, &[1, 1, 2, 2]).await;
     let members = client.members(Read::Barrier).await.unwrap();
     assert!(members.iter().all(|member| !member.draining && !member.drained_out));
+    fill(&cluster, 4..5).await;
+    assert_all_there(&cluster, 5).await;
+}
+
+/// R85, R86, `case_128`, `case_129`: a node that is restarted while it leaves goes on leaving; once it
+/// is out it takes no record, though its process is still there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leaving_node_that_restarts_leaves_and_serves_nothing_then() {
+    let mut cluster = Cluster::of(4).await;
+    cluster.create_topic(TOPIC, PARTITIONS).await;
+    fill(&cluster, 0..4).await;
+    settles(&cluster, &[1, 1, 2, 2]).await;
+    let leaving = "n2";
+    cluster.client().decommission(leaving, true).await.unwrap();
+    cluster.restart(leaving).await;
+    eventually("it is retired", async || {
+        let members = cluster.client().members(Read::Barrier).await.unwrap_or_default();
+        let member = members.iter().find(|member| member.id.as_str() == leaving);
+        member.is_some_and(|member| member.status == MemberStatus::Retired)
+    })
+    .await;
+    settles(&cluster, &[0, 2, 2, 2]).await;
+    for partition in 0..PARTITIONS {
+        let record = Record { value: "late".into(), ..Record::default() };
+        let produced =
+            cluster.servers[leaving].service().produce(TOPIC, partition, vec![record]).await;
+        assert!(produced.is_err(), "partition {partition}: {produced:?}");
+    }
     fill(&cluster, 4..5).await;
     assert_all_there(&cluster, 5).await;
 }

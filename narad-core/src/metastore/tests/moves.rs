@@ -11,7 +11,8 @@ fn revoke(world: &World, token: Token) -> Command {
     Command::Revoke { partition: world.p(0), token }
 }
 
-/// H1, R40: a freeze that ended in the log fences nothing; the flip that comes too late loses.
+/// H1, R40, `case_011`: a freeze that ended in the log fences nothing; the flip that comes too late
+/// loses.
 #[test]
 fn a_flip_after_the_revoke_of_its_freeze_is_refused() {
     let mut world = World::moving(3);
