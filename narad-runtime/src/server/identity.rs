@@ -1,8 +1,8 @@
 //! Who this node is: read from its data directory, founded, or asked for.
 
 use narad_core::ids::{Name, NodeId, StoreUuid};
-use narad_core::metastore::Addresses;
-use narad_core::peer::{Answer, Request};
+use narad_core::metastore::{Addresses, Reason};
+use narad_core::peer::{Answer, Refusal, Request};
 
 use super::{Server, ServerError, Start, draw_cluster};
 use crate::net::{Joiner, join};
@@ -79,7 +79,10 @@ async fn ask(
             match join(address, joiner, &request, Server::ADMISSION_TIMEOUT).await {
                 Ok(reply) => match reply.answer {
                     Answer::Joined { node, peers } => return Ok((node, reply.cluster, peers)),
-                    Answer::Refused(refusal @ narad_core::peer::Refusal::NotAdmitted(_)) => {
+                    Answer::Refused(Refusal::NotAdmitted(Reason::NameTaken)) => {
+                        return Err(ServerError::NameTaken { name: name.to_string() });
+                    }
+                    Answer::Refused(refusal @ Refusal::NotAdmitted(_)) => {
                         let addresses = addresses.to_vec();
                         let reason = refusal.to_string();
                         return Err(ServerError::NotAdmitted { addresses, reason });
