@@ -350,21 +350,11 @@ impl Drop for Server {
     }
 }
 
-<<<<<<< HEAD
 /// Checks that a file's policy is the cluster's. A file that leaves everything at its default says
 /// nothing.
 fn check_policy(file: &Policy, cluster: &Policy) -> Result<(), ServerError> {
-    if *file == Policy::default() || file == cluster {
-        return Ok(());
-    }
-    let difference = format!("the file says {file:?}, the cluster {cluster:?}");
-    Err(ServerError::PolicyDiffers { difference })
-=======
-/// Returns where a file's policy differs from the cluster's. A file that leaves everything at its
-/// default says nothing.
-fn policy_difference(file: &Policy, cluster: &Policy) -> Option<String> {
     if *file == Policy::default() {
-        return None;
+        return Ok(());
     }
     let (file, cluster) = (format!("{file:#?}"), format!("{cluster:#?}"));
     let differ = file.lines().zip(cluster.lines()).filter(|(file, cluster)| file != cluster);
@@ -373,7 +363,10 @@ fn policy_difference(file: &Policy, cluster: &Policy) -> Option<String> {
         format!("the file says {}, the cluster {}", plain(file), plain(cluster))
     });
     let differences: Vec<String> = differ.collect();
-    (!differences.is_empty()).then(|| differences.join("; "))
+    if differences.is_empty() {
+        return Ok(());
+    }
+    Err(ServerError::PolicyDiffers { difference: differences.join("; ") })
 }
 
 /// Opens the node's replicated log, or makes it if the node has never run. This comes before the
@@ -405,7 +398,6 @@ fn open_store(
         Raft::bootstrap(&mut store, &[node], state)?;
     }
     Ok(store)
->>>>>>> breaker
 }
 
 fn open_raft(

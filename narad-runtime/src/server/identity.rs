@@ -90,18 +90,13 @@ async fn ask(
         for address in addresses {
             match join(address, joiner, &request, Server::ADMISSION_TIMEOUT).await {
                 Ok(reply) => match reply.answer {
-<<<<<<< HEAD
                     Answer::Joined { node, peers, policy } => {
                         return Ok(Answered { node, cluster: reply.cluster, peers, policy });
                     }
-                    Answer::Refused(refusal @ narad_core::peer::Refusal::NotAdmitted(_)) => {
-=======
-                    Answer::Joined { node, peers } => return Ok((node, reply.cluster, peers)),
                     Answer::Refused(Refusal::NotAdmitted(Reason::NameTaken)) => {
                         return Err(ServerError::NameTaken { name: name.to_string() });
                     }
                     Answer::Refused(refusal @ Refusal::NotAdmitted(_)) => {
->>>>>>> breaker
                         let addresses = addresses.to_vec();
                         let reason = refusal.to_string();
                         return Err(ServerError::NotAdmitted { addresses, reason });
