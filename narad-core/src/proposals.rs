@@ -59,7 +59,7 @@ use crate::time::Instant;
 /// What the proposer knows of a command.
 ///
 /// There is no `Failed`: after `Unknown` only the byte-identical command, a barriered read or a
-/// `Resolve` may follow (rule 5 of the [crate](crate); H2).
+/// `Resolve` may follow (rule 5 of the [crate docs](crate); H2).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Proposed {
