@@ -18,10 +18,11 @@ use std::time::Duration;
 
 use narad_core::config::Policy;
 use narad_core::effects::Effects;
-use narad_core::ids::{Incarnation, LogIndex, Name, NodeId, StoreUuid};
-use narad_core::metastore::{Addresses, Configuration, Parts, State};
+use narad_core::ids::{Incarnation, LogIndex, NodeId, ProposalId};
+use narad_core::metastore::{
+    Addresses, Applied, Command, Configuration, Entry, Parts, Reply, State,
+};
 use narad_core::node::{Identity as NodeIdentity, Node};
-use narad_core::peer::{Answer, Request};
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
@@ -30,10 +31,10 @@ use crate::broker::Broker;
 use crate::clock::BootClock;
 use crate::http;
 use crate::log::LogLimits;
-use crate::net::{CallError, Identity, Seams, Transport};
+use crate::net::{Identity, Seams, Transport};
 use crate::node_loop::failpoint;
 use crate::node_loop::{
-    Counters, Ground, Hands, HandsSeams, LiveBytes, NodeHandle, NodeLoop, Stopped, Telemetry,
+    Counters, Ground, Hands, HandsSeams, LiveBytes, NodeHandle, NodeLoop, Telemetry,
 };
 use crate::raft::{Loaded, Raft, RaftConfig, RaftStore as _, RedbStore};
 use crate::replica::{Actions, Replica, ReplicaError, load};
@@ -116,7 +117,8 @@ impl Server {
 
         let clock = BootClock::new();
         let has_started = data_dir.has_started()?;
-        let log = open_store(settings, admitted.node, admitted.founder, has_started)?;
+        let me = NodeIdentity { node: admitted.node, name, store_uuid: admitted.store_uuid, addrs };
+        let log = open_store(settings, &me, admitted.founder, has_started)?;
         let life = data_dir.next_incarnation()?;
         let (raft, state) = open_raft(settings, admitted.node, life, log)?;
         let store: Arc<dyn PartitionStore> = Arc::new(SegmentStore::new(
@@ -157,7 +159,7 @@ impl Server {
         };
         let peer_addr = local(&peer)?;
         let net = crate::net::Settings {
-            listens_at: Some(addrs.peer.clone()),
+            listens_at: Some(me.addrs.peer.clone()),
             ..crate::net::Settings::default()
         };
         let transport = Arc::new(Transport::start(who, peer, seams, net, &cancel));
@@ -184,12 +186,6 @@ impl Server {
             &handle,
         );
 
-        let me = NodeIdentity {
-            node: admitted.node,
-            name: name.clone(),
-            store_uuid: admitted.store_uuid,
-            addrs: addrs.clone(),
-        };
         let now = clock.now();
         let (mut first, mut actions) = (Effects::default(), Actions::default());
         let node = Node::new(now, me, life, settings.node.clone(), state, held, &mut first);
@@ -218,7 +214,7 @@ impl Server {
         tokio::spawn(sweep_trash(store, settings.node.quarantine, cancel.clone()));
         tokio::spawn(flush_positions(Arc::clone(&broker), cancel.clone()));
 
-        let server = Self {
+        Ok(Self {
             handle,
             counters,
             service,
@@ -230,36 +226,7 @@ impl Server {
             cancel,
             thread: Some(thread),
             http,
-        };
-        if admitted.founder {
-            server.found(settings, name, addrs, admitted.store_uuid).await?;
-        }
-        Ok(server)
-    }
-
-    /// Makes this node the first member of its cluster.
-    async fn found(
-        &self,
-        settings: &Settings,
-        name: Name,
-        addrs: Addresses,
-        store_uuid: StoreUuid,
-    ) -> Result<(), ServerError> {
-        let request = Request::Join { name, store_uuid, addrs };
-        loop {
-            let known = self.handle.query(|node| node.state().members().len() > 0).await?;
-            if known {
-                break;
-            }
-            let answer = self.transport.call(self.node, &request, Self::ADMISSION_TIMEOUT).await;
-            match answer {
-                Ok(Answer::Joined { node, .. }) if node == self.node => break,
-                Ok(Answer::Joined { .. }) | Err(CallError::Closed) => return Err(Stopped.into()),
-                // There is no leader yet: elections take a moment.
-                Ok(_) | Err(_) => tokio::time::sleep(settings.raft.tick).await,
-            }
-        }
-        Ok(())
+        })
     }
 
     /// Waits until the node takes part in the cluster.
@@ -373,10 +340,11 @@ fn check_policy(file: &Policy, cluster: &Policy) -> Result<(), ServerError> {
 /// first start is counted: whoever is counted and has no log has lost it.
 fn open_store(
     settings: &Settings,
-    node: NodeId,
+    me: &NodeIdentity,
     founder: bool,
     has_started: bool,
 ) -> Result<RedbStore, ServerError> {
+    let node = me.node;
     let path = settings.data_dir.join("raft.redb");
     let fail = |source| ServerError::RaftStore { path: path.clone(), source };
     // A log that was lost is never begun anew: its promises would be forgotten.
@@ -394,7 +362,7 @@ fn open_store(
         return Err(ServerError::NoIncarnation { path: settings.data_dir.join("incarnation") });
     }
     if founder && is_empty {
-        let state = first_state(node, &settings.policy).to_bytes();
+        let state = first_state(me, &settings.policy).to_bytes();
         Raft::bootstrap(&mut store, &[node], state)?;
     }
     Ok(store)
@@ -417,11 +385,20 @@ fn open_raft(
     Ok((raft, state))
 }
 
-/// Returns the state of a cluster that has one voter, a policy and nothing else.
-fn first_state(node: NodeId, policy: &Policy) -> Parts {
-    let mut state = State::new();
+/// Returns the state of a cluster that has one member, which votes, a policy and nothing else. The
+/// founder is in it from the first, so that nobody who joins early is given its id.
+fn first_state(founder: &NodeIdentity, policy: &Policy) -> Parts {
+    let NodeIdentity { node, name, store_uuid, addrs } = founder.clone();
+    let join = Entry {
+        proposal: ProposalId { node, incarnation: Incarnation(0), sequence: 0 },
+        by: node,
+        command: Command::Join { name, store_uuid, addrs },
+    };
     let configuration = Configuration { voters: [node].into(), ..Configuration::default() };
-    state.configure(LogIndex(1), configuration).expect("it is the first entry");
+    let mut state = State::new();
+    let joined = state.apply(LogIndex(1), &join).expect("it is the first entry");
+    assert_eq!(joined.reply, Reply::Applied(Applied::Joined(node)), "ids count from the founder's");
+    state.configure(LogIndex(1), configuration).expect("it belongs to the first entry");
     Parts { policy: policy.clone(), ..state.to_parts() }
 }
 

@@ -51,7 +51,7 @@ pub enum Blocker {
         owned: u32,
     },
     /// Pinned partitions do not move.
-    #[error("{pinned} of its partitions are pinned to it: unpin them first")]
+    #[error("{pinned} of its partitions are pinned to it: move them to another node by hand first")]
     Pinned {
         /// How many.
         pinned: u32,
