@@ -162,7 +162,9 @@ impl Server {
         let transport = Arc::new(Transport::start(who, peer, seams, net, &cancel));
         let at = if let Start::Join(at) = start { at.clone() } else { Vec::new() };
         let (told, by) = (Arc::clone(&book), Arc::clone(&transport));
-        tokio::spawn(book::announce(at, told, by, handle.clone()));
+        let store_uuid = admitted.store_uuid;
+        let again = Request::Join { name: name.clone(), store_uuid, addrs: addrs.clone() };
+        tokio::spawn(book::announce(at, again, told, by, handle.clone()));
         let client = Client::new(
             who,
             Arc::clone(&book) as _,
@@ -217,7 +219,7 @@ impl Server {
         tokio::spawn(sweep_trash(store, settings.node.quarantine, cancel.clone()));
         tokio::spawn(flush_positions(Arc::clone(&broker), cancel.clone()));
 
-        let server = Self {
+        let mut server = Self {
             handle,
             counters,
             service,
@@ -231,7 +233,14 @@ impl Server {
             http,
         };
         if admitted.founder {
-            server.found(settings, name, addrs, admitted.store_uuid).await?;
+            match server.found(settings, name, addrs, admitted.store_uuid).await {
+                // It says itself why it ended.
+                Err(ServerError::Stopped(stopped)) => {
+                    server.ended().await?;
+                    return Err(stopped.into());
+                }
+                found => found?,
+            }
         }
         Ok(server)
     }
