@@ -228,6 +228,9 @@ fn tell(partition: PartitionId, recovery: &Recovery) {
         let bytes = recovery.cut_bytes;
         tracing::warn!(%partition, bytes, "cut a torn last append off, as a crash leaves it");
     }
+    if let Some(from) = recovery.lost_start {
+        tracing::error!(%partition, %from, "the first segments are missing; restore them");
+    }
     for Damage { segment, offset, position } in &recovery.damage {
         tracing::error!(
             %partition, %segment, %offset, position,
