@@ -23,6 +23,7 @@ use narad_core::metastore::{
     Addresses, Applied, Command, Configuration, Entry, Parts, Reply, State,
 };
 use narad_core::node::{Identity as NodeIdentity, Node};
+use narad_core::peer::Request;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
@@ -165,7 +166,9 @@ impl Server {
         let transport = Arc::new(Transport::start(who, peer, seams, net, &cancel));
         let at = if let Start::Join(at) = start { at.clone() } else { Vec::new() };
         let (told, by) = (Arc::clone(&book), Arc::clone(&transport));
-        tokio::spawn(book::announce(at, told, by, handle.clone()));
+        let NodeIdentity { name, store_uuid, addrs, .. } = me.clone();
+        let again = Request::Join { name, store_uuid, addrs };
+        tokio::spawn(book::announce(at, again, told, by, handle.clone()));
         let client = Client::new(
             who,
             Arc::clone(&book) as _,

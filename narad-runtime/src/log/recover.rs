@@ -22,6 +22,8 @@ pub struct Recovery {
     /// Places that were durable once and are not what was written; reported, never cut
     /// (`case_048`).
     pub damage: Vec<Damage>,
+    /// Where the log began, if segments at its beginning are gone that retention has not given up.
+    pub lost_start: Option<Offset>,
     /// Whether sealed segments had to be read, since the `segments` file did not describe them.
     pub rescanned: bool,
 }
@@ -43,6 +45,8 @@ pub(super) fn recover(disk: &dyn Disk, dir: &Path) -> Result<Found, LogError> {
     let mut epoch = listed.as_ref().map_or(Epoch(0), |listed| listed.epoch);
     let (&last, sealed) =
         bases.split_last().ok_or_else(|| LogError::NoSegments { dir: dir.to_path_buf() })?;
+    let start = listed.as_ref().map(|listed| listed.start);
+    recovery.lost_start = start.filter(|&start| start < bases[0]);
     for (at, &base) in sealed.iter().enumerate() {
         let next = bases[at + 1];
         let known = listed.as_ref().and_then(|listed| find(&listed.sealed, base));

@@ -11,7 +11,7 @@ use narad_core::partition::{Boundary, Recovered, Verified};
 
 use crate::broker::Broker;
 use crate::clock::wall_ms;
-use crate::log::LogError;
+use crate::log::{Damage, LogError, Recovery};
 use crate::store::{PartitionStore, Refusal, StageWriter, StoreError, What};
 use crate::transfer::{CancelFlag, Client, CopyRequest, Sink, Source, SourceError, TransferError};
 
@@ -80,6 +80,7 @@ impl Storage {
             tracing::error!(%partition, %data, %error, "cannot open the log");
             host_fault(&error)
         })?;
+        tell(partition, log.recovery());
         let bounds = log.bounds();
         self.broker.seat(partition).slot.attach(log);
         let served = Some(bounds.epoch).filter(|epoch| *epoch > Epoch(0));
@@ -226,6 +227,23 @@ impl Storage {
                 })
             }
         }
+    }
+}
+
+/// Says what a log found on its disk that should not have been there.
+fn tell(partition: PartitionId, recovery: &Recovery) {
+    if recovery.cut_bytes > 0 {
+        let bytes = recovery.cut_bytes;
+        tracing::warn!(%partition, bytes, "cut a torn last append off, as a crash leaves it");
+    }
+    if let Some(from) = recovery.lost_start {
+        tracing::error!(%partition, %from, "the first segments are missing; restore them");
+    }
+    for Damage { segment, offset, position } in &recovery.damage {
+        tracing::error!(
+            %partition, %segment, %offset, position,
+            "records are damaged or missing from here on in this segment; restore it"
+        );
     }
 }
 

@@ -52,7 +52,9 @@ pub enum StoreError {
         reason: String,
     },
     /// The device failed.
-    #[error("the raft store failed while {doing}: check the disk, then start the node again")]
+    #[error(
+        "the raft store failed while {doing} ({source}): check the disk, then start the node again"
+    )]
     Io {
         /// What was being done.
         doing: &'static str,

@@ -5,9 +5,11 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use narad_core::ids::{NodeId, StoreUuid};
 use narad_core::metastore::{Addresses, State};
 use narad_core::node::Node;
+use narad_core::peer::{Answer, Request};
 
 use crate::disk::{read_whole, write_atomically};
 use crate::net::{Directory, Transport};
@@ -140,9 +142,12 @@ impl Watcher for Clerk {
 
 /// Lets the others know where this node listens until it has registered that: whoever leads may
 /// look for it elsewhere. Looks for members at `addresses` too, where the operator says that they
-/// are: if all have moved, none of them is where the others remember it.
+/// are: if all have moved, none of them is where the others remember it. Asks `again` to be
+/// admitted, which changes nothing for a member, and tells it where the others are: the leader may
+/// be one that has moved, too.
 pub(super) async fn announce(
     mut addresses: Vec<String>,
+    again: Request,
     book: Arc<Book>,
     transport: Arc<Transport>,
     handle: NodeHandle,
@@ -160,10 +165,21 @@ pub(super) async fn announce(
                 }
             }
         }
-        for (node, _) in book.peers() {
+        let peers = book.peers();
+        for &(node, _) in &peers {
             transport.open(node);
         }
         tokio::time::sleep(PAUSE).await;
+        if !matches!(handle.query(Node::is_registered).await, Ok(false)) {
+            return;
+        }
+        let told = peers.iter().map(|&(node, _)| transport.call(node, &again, PAUSE));
+        for answer in join_all(told).await {
+            let Ok(Answer::Joined { peers, .. }) = answer else { continue };
+            for (node, addrs) in peers {
+                book.heard(node, &addrs.peer);
+            }
+        }
     }
 }
 

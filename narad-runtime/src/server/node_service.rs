@@ -9,18 +9,20 @@ use std::task::Poll;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::future::join_all;
 use narad_core::freeze::gate::Refused;
 use narad_core::ids::{Epoch, NodeId, Offset, PartitionId};
 use narad_core::metastore::Applied;
 use narad_core::node::{Ask, Node, Said};
 
 use crate::broker::{Broker, ProduceError, Seat, SlotError};
+use crate::client::{Client, ClientOptions};
 use crate::node_loop::{AskFault, NodeHandle, Stopped};
 use crate::service::{
     AckSet, Fetched, MemberView, MoveView, NewTopic, Position, Produced, Read, Readiness, Record,
     Route, Service, ServiceError, TopicView,
 };
-use views::{member_view, move_view, route, topic_view};
+use views::{add_progress, member_view, moves_seen_from, route, topic_view};
 
 /// What the HTTP API asks of a running node.
 #[derive(Debug)]
@@ -70,9 +72,18 @@ impl NodeService {
 
     async fn member(&self, name: &str) -> Result<NodeId, ServiceError> {
         let wanted = name.to_owned();
-        let find = move |node: &Node| node.state().member_named(&wanted).map(|member| member.id);
-        let found = self.look(Read::Barrier, find).await?;
-        found.ok_or_else(|| ServiceError::UnknownMember(name.to_owned()))
+        let find = move |node: &Node| {
+            let state = node.state();
+            let retired = state.members().any(|one| one.retired && one.name.as_str() == wanted);
+            (state.member_named(&wanted).map(|member| member.id), retired)
+        };
+        match self.look(Read::Barrier, find).await? {
+            (Some(id), _) => Ok(id),
+            (None, true) => Err(ServiceError::Rejected(format!(
+                "{name} is retired for good; its process can be stopped and its disk wiped"
+            ))),
+            (None, false) => Err(ServiceError::UnknownMember(name.to_owned())),
+        }
     }
 
     async fn topic(&self, name: &str, read: Read) -> Result<TopicView, ServiceError> {
@@ -108,6 +119,18 @@ impl NodeService {
     }
 }
 
+/// Asks another node how the moves to it are coming on; gives up soon, since it may be dead.
+async fn ask_moves(addr: &str) -> Option<Vec<MoveView>> {
+    const PATIENCE: Duration = Duration::from_secs(1);
+    let options = ClientOptions {
+        connect_timeout: PATIENCE,
+        request_timeout: PATIENCE,
+        ..ClientOptions::default()
+    };
+    let client = Client::new(vec![addr.parse().ok()?], options);
+    client.moves(Read::Stale).await.ok()
+}
+
 #[async_trait]
 impl Service for NodeService {
     async fn readiness(&self) -> Readiness {
@@ -128,11 +151,15 @@ impl Service for NodeService {
     }
 
     async fn moves(&self, read: Read) -> Result<Vec<MoveView>, ServiceError> {
-        self.look(read, |node| {
-            let state = node.state();
-            state.targeted().filter_map(|partition| move_view(node, partition)).collect()
-        })
-        .await
+        let (mut moves, elsewhere) = self.look(read, moves_seen_from).await?;
+        // A stale view is this node's own: so what a destination is asked ends there.
+        if read == Read::Barrier {
+            let asked = elsewhere.into_iter().map(async |(to, addr)| (to, ask_moves(&addr).await));
+            for (to, told) in join_all(asked).await {
+                add_progress(&mut moves, &to, told.as_deref());
+            }
+        }
+        Ok(moves)
     }
 
     async fn decommission(&self, member: &str, on: bool) -> Result<(), ServiceError> {

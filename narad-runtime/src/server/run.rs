@@ -6,7 +6,8 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::{Server, ServerError, Start};
 use crate::cli::{ExitCode, Failure};
-use crate::raft::StoreError as RaftStoreError;
+use crate::raft::{RaftError, StoreError as RaftStoreError};
+use crate::replica::ReplicaError;
 use crate::settings::Settings;
 use crate::store::StoreError;
 
@@ -66,8 +67,15 @@ impl From<ServerError> for Failure {
             ServerError::Nameless
             | ServerError::Config(_)
             | ServerError::Failpoint(_)
-            | ServerError::New
-            | ServerError::PolicyDiffers { .. } => Self::new(ExitCode::Usage, message),
+            | ServerError::New => Self::new(ExitCode::Usage, message),
+            ServerError::PolicyDiffers { .. } => Self::new(ExitCode::Usage, message).with_hint(
+                "the node is a member all the same: start it again with the cluster's policy, or \
+                 decommission it, since its vote counts while it is away",
+            ),
+            ServerError::Raft(RaftError::Storage(source))
+            | ServerError::Replica(ReplicaError::Raft(RaftError::Storage(source))) => {
+                raft_store_failure(&source, message)
+            }
             ServerError::Store(error) => store_failure(&error, message),
             ServerError::RaftStore { source, .. } => raft_store_failure(&source, message),
             ServerError::NoIncarnation { .. } => Self::new(ExitCode::DataDirectory, message),
@@ -91,18 +99,16 @@ fn raft_store_failure(error: &RaftStoreError, message: String) -> Failure {
         RaftStoreError::AlreadyOpen { .. } => Failure::new(ExitCode::DataDirectory, message)
             .with_hint("is another process running on this data directory?"),
         RaftStoreError::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
-            Failure::new(ExitCode::DiskFull, format!("{message} ({source})"))
+            Failure::new(ExitCode::DiskFull, message)
                 .with_hint("free space, then start the node again")
         }
         RaftStoreError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => {
-            Failure::new(ExitCode::DataDirectory, format!("{message} ({source})")).with_hint(
+            Failure::new(ExitCode::DataDirectory, message).with_hint(
                 "the file was lost: restore the whole data directory, or remove the node from its \
                  cluster and join again with an empty one",
             )
         }
-        RaftStoreError::Io { source, .. } => {
-            Failure::new(ExitCode::Failure, format!("{message} ({source})"))
-        }
+        RaftStoreError::Io { .. } => Failure::new(ExitCode::Failure, message),
         RaftStoreError::AlreadyExists { .. }
         | RaftStoreError::Foreign { .. }
         | RaftStoreError::Format { .. }

@@ -6,3 +6,4 @@ mod demo;
 mod harness;
 mod moves;
 mod requirements;
+mod starts;

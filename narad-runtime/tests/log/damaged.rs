@@ -159,6 +159,22 @@ fn a_log_with_a_hole_moves_as_it_is() {
     }
 }
 
+/// `case_048`: segments that are gone from the beginning are no retention.
+#[test]
+fn a_lost_beginning_is_told() {
+    let (disk, store, log) = source(12, 12);
+    let first = list(&*log, &[]).extents[0];
+    log.close().expect("works");
+    let born = Attempt::birth(NodeId(1));
+    let log = store.open(P, born).expect("whole");
+    assert_eq!(log.recovery().lost_start, None);
+    log.close().expect("works");
+    let dir = Path::new("partitions/7/2").join(born.to_string());
+    disk.remove_file(&segment(&dir, first.base.0)).expect("there");
+    let log = store.open(P, born).expect("what is left opens");
+    assert_eq!(log.recovery().lost_start, Some(first.base));
+}
+
 /// S5, `case_048`: the header of a torn append proves that there were records before it, even if
 /// those are damaged: their offsets are not given again, by the owner or by a copy that succeeds it.
 #[test]

@@ -1,6 +1,8 @@
 //! What a node shows of the cluster.
 
-use narad_core::ids::{NodeId, PartitionId, TopicId};
+use std::collections::BTreeMap;
+
+use narad_core::ids::{Name, NodeId, PartitionId, TopicId};
 use narad_core::metastore::{Assignment, Member, State, Status};
 use narad_core::node::Node;
 
@@ -37,7 +39,40 @@ pub(super) fn member_view(state: &State, leader: Option<NodeId>, member: &Member
     }
 }
 
-pub(super) fn move_view(node: &Node, partition: PartitionId) -> Option<MoveView> {
+/// Returns the moves as a node knows them, and where to ask about those to other nodes.
+pub(super) fn moves_seen_from(node: &Node) -> (Vec<MoveView>, BTreeMap<Name, String>) {
+    let state = node.state();
+    let moves = state.targeted().filter_map(|partition| move_view(node, partition)).collect();
+    let mut elsewhere = BTreeMap::new();
+    for partition in state.targeted() {
+        let target = state.assignment(partition).and_then(|row| row.target);
+        let target = target.filter(|&target| target != node.identity().node);
+        if let Some(member) = target.and_then(|target| state.member(target)) {
+            elsewhere.insert(member.name.clone(), member.addrs.http.clone());
+        }
+    }
+    (moves, elsewhere)
+}
+
+/// Adds what a destination has told of the moves to it, or that it does not tell.
+pub(super) fn add_progress(moves: &mut [MoveView], to: &Name, told: Option<&[MoveView]>) {
+    for known in moves.iter_mut().filter(|known| known.to == *to) {
+        let same = |other: &&MoveView| {
+            (&other.topic, other.partition, other.move_id)
+                == (&known.topic, known.partition, known.move_id)
+        };
+        match told {
+            Some(told) => {
+                if let Some(found) = told.iter().find(same) {
+                    *known = MoveView { source_dead: known.source_dead, ..found.clone() };
+                }
+            }
+            None => known.waiting = Some(format!("{to} does not answer: look whether it runs")),
+        }
+    }
+}
+
+fn move_view(node: &Node, partition: PartitionId) -> Option<MoveView> {
     let state = node.state();
     let row = state.assignment(partition)?;
     let name = |id: NodeId| state.member(id).map(|member| member.name.clone());
