@@ -46,7 +46,7 @@ impl Ops {
 /// The effects of one `handle` call.
 ///
 /// No effect depends on another effect of the same call: a driver may start them in any order, or
-/// all at once (DESIGN 3, rule 3).
+/// all at once (rule 3 of the [crate docs](crate)).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Effects<E> {
     items: Vec<E>,

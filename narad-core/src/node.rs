@@ -18,7 +18,7 @@
 //! ```
 //!
 //! For each partition that concerns this node there is at most one [`Host`] (it owns it), one
-//! [`Handoff`] (it owns it and it is to move away), and one [`Mover`] (it is to move here).
+//! [`Handoff`] (it owns it and its log is open), and one [`Mover`] (it is to move here).
 //!
 //! # Invariants
 //!

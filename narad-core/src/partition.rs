@@ -2,7 +2,7 @@
 //! destination and their disks.
 //!
 //! A machine sees offsets, lengths and opaque checksums; the bytes go from the peer to the staging
-//! file inside the driver (DESIGN 3, rule 7).
+//! file inside the driver (rule 7 of the [crate docs](crate)).
 
 use alloc::vec::Vec;
 

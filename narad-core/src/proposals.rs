@@ -3,7 +3,7 @@
 //! # Purpose
 //!
 //! A proposal has no answer of its own: the node that makes it learns the result when its own
-//! replica applies the entry (DESIGN 4). [`Proposals`] remembers who asked, hands the result back,
+//! replica applies the entry. [`Proposals`] remembers who asked, hands the result back,
 //! and says [`Proposed::Unknown`] when it stops waiting.
 //!
 //! # States
@@ -59,7 +59,7 @@ use crate::time::Instant;
 /// What the proposer knows of a command.
 ///
 /// There is no `Failed`: after `Unknown` only the byte-identical command, a barriered read or a
-/// `Resolve` may follow (DESIGN 3, rule 5; H2).
+/// `Resolve` may follow (rule 5 of the [crate docs](crate); H2).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Proposed {

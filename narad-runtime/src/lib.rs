@@ -1,4 +1,42 @@
-//! Binds the Narad state machines to tikv raft, files and sockets.
+//! Binds the Narad state machines to tikv raft, files and sockets, and makes a small broker of them.
+//!
+//! Nothing in this crate decides anything about the protocol: [`narad_core`] does. What is here
+//! carries out the operations that its machines ask for, and reports how each of them ended.
+//!
+//! ```text
+//!            HTTP                            other nodes
+//!             │                                   │
+//!        http, service                      net, transfer
+//!             │                                   │
+//!             ▼              inbox                ▼
+//!          broker ◀── hands ◀────── node_loop ◀───┘      one thread has the machine
+//!     gate + log, 1 mutex             │
+//!             │                    replica               Raft + narad_core::node
+//!             ▼                       │
+//!       store, log, disk            raft, wire
+//! ```
+//!
+//! # What to use
+//!
+//! | you want | take | feature |
+//! |---|---|---|
+//! | to run the command | the binary `narad` | `cli` |
+//! | whole nodes inside your program | `server::Server`, with `settings::Settings` | `cli` |
+//! | to produce and consume | `client::Client` | `http` |
+//! | the API over a node of your own | `http::router` over a `service::Service` | `http` |
+//! | the machines over logs of your own | `store::PartitionStore`, or `narad_core` by itself | `log` |
+//! | the segment log by itself | `log`, over a `disk::Disk` | `log` |
+//! | a replicated log by itself | `raft::Raft`, over a `raft::RaftStore` | `raft` |
+//!
+//! `default` has all of them. `log` and `raft` are synchronous and link no async runtime; `net`
+//! brings tokio, `http` adds to it, and `cli` to that. The encodings in [`wire`] are always there.
+//!
+//! # What is kept where
+//!
+//! A node's data directory holds its identity and incarnation, the replicated log (`raft.redb`), the
+//! last known addresses of its peers (`peers`), and its partitions; `store` draws the tree. Records
+//! are in segment files only; the replicated log holds who serves what, as a snapshot and the entries
+//! since.
 
 #[cfg(feature = "log")]
 pub mod broker;

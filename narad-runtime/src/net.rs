@@ -60,6 +60,17 @@ pub trait Directory: Send + Sync {
 
     /// Whether this is that node, with the disk that it is known by (H25).
     fn admits(&self, node: NodeId, store_uuid: StoreUuid) -> bool;
+
+    /// Hears from an admitted node where it listens now. Does nothing by default.
+    fn heard(&self, _node: NodeId, _address: &str) {}
+
+    /// Returns what was heard last, to be dialled if the node is not at its
+    /// [`address`](Self::address): if half of the voters come back elsewhere, they can register
+    /// that only with a leader, and there is none until they are found. Not before the other one,
+    /// so that a second process on a copy of a data directory takes no messages from the first.
+    fn heard_at(&self, _node: NodeId) -> Option<String> {
+        None
+    }
 }
 
 /// Where messages of other nodes go. Called on the threads of the transport, so none of these may

@@ -35,7 +35,7 @@ use crate::node_loop::failpoint;
 use crate::node_loop::{
     Counters, Ground, Hands, HandsSeams, LiveBytes, NodeHandle, NodeLoop, Stopped, Telemetry,
 };
-use crate::raft::{Raft, RaftConfig, RedbStore};
+use crate::raft::{Loaded, Raft, RaftConfig, RaftStore as _, RedbStore};
 use crate::replica::{Actions, Replica, ReplicaError, load};
 use crate::service::Service;
 use crate::settings::Settings;
@@ -58,7 +58,8 @@ pub enum Start {
     Resume,
     /// Founds a cluster.
     Bootstrap,
-    /// Joins the cluster that one of these nodes belongs to, given by their peer addresses.
+    /// Joins the cluster that one of these nodes belongs to, given by their peer addresses. A node
+    /// that has joined already looks for the others there if it knows nobody at such an address.
     Join(Vec<String>),
 }
 
@@ -114,8 +115,10 @@ impl Server {
             identity::admit(&mut data_dir, &name, &addrs, &settings.policy, &start).await?;
 
         let clock = BootClock::new();
+        let has_started = data_dir.has_started()?;
+        let log = open_store(settings, admitted.node, admitted.founder, has_started)?;
         let life = data_dir.next_incarnation()?;
-        let (raft, state) = open_raft(settings, admitted.node, life, admitted.founder)?;
+        let (raft, state) = open_raft(settings, admitted.node, life, log)?;
         let store: Arc<dyn PartitionStore> = Arc::new(SegmentStore::new(
             data_dir.disk(),
             LogLimits { segment_bytes: settings.log.segment_bytes, ..LogLimits::default() },
@@ -153,8 +156,14 @@ impl Server {
             bulk: Some(Arc::clone(&bulk) as _),
         };
         let peer_addr = local(&peer)?;
-        let net = crate::net::Settings::default();
+        let net = crate::net::Settings {
+            listens_at: Some(addrs.peer.clone()),
+            ..crate::net::Settings::default()
+        };
         let transport = Arc::new(Transport::start(who, peer, seams, net, &cancel));
+        let at = if let Start::Join(at) = start { at.clone() } else { Vec::new() };
+        let (told, by) = (Arc::clone(&book), Arc::clone(&transport));
+        tokio::spawn(book::announce(at, told, by, handle.clone()));
         let client = Client::new(
             who,
             Arc::clone(&book) as _,
@@ -257,7 +266,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// If it ends before that, or its file's policy is not the cluster's (section 6 of the design).
+    /// If it ends before that, or its file's policy is not the cluster's.
     pub async fn ready(&self, settings: &Settings) -> Result<(), ServerError> {
         let tick = settings.raft.tick;
         while !self.handle.query(Node::is_registered).await? {
@@ -344,33 +353,59 @@ impl Drop for Server {
 /// Checks that a file's policy is the cluster's. A file that leaves everything at its default says
 /// nothing.
 fn check_policy(file: &Policy, cluster: &Policy) -> Result<(), ServerError> {
-    if *file == Policy::default() || file == cluster {
+    if *file == Policy::default() {
         return Ok(());
     }
-    let difference = format!("the file says {file:?}, the cluster {cluster:?}");
-    Err(ServerError::PolicyDiffers { difference })
+    let (file, cluster) = (format!("{file:#?}"), format!("{cluster:#?}"));
+    let differ = file.lines().zip(cluster.lines()).filter(|(file, cluster)| file != cluster);
+    let differ = differ.map(|(file, cluster)| {
+        let plain = |line: &str| line.trim().trim_end_matches(',').to_owned();
+        format!("the file says {}, the cluster {}", plain(file), plain(cluster))
+    });
+    let differences: Vec<String> = differ.collect();
+    if differences.is_empty() {
+        return Ok(());
+    }
+    Err(ServerError::PolicyDiffers { difference: differences.join("; ") })
+}
+
+/// Opens the node's replicated log, or makes it if the node has never run. This comes before the
+/// first start is counted: whoever is counted and has no log has lost it.
+fn open_store(
+    settings: &Settings,
+    node: NodeId,
+    founder: bool,
+    has_started: bool,
+) -> Result<RedbStore, ServerError> {
+    let path = settings.data_dir.join("raft.redb");
+    let fail = |source| ServerError::RaftStore { path: path.clone(), source };
+    // A log that was lost is never begun anew: its promises would be forgotten.
+    if has_started {
+        return RedbStore::open(&path).map_err(fail);
+    }
+    let mut store =
+        if path.exists() { RedbStore::open(&path) } else { RedbStore::create(&path, node) }
+            .map_err(fail)?;
+    let loaded = store.load().map_err(fail)?;
+    let is_empty = loaded == Loaded::empty(node);
+    // A first start that ended early leaves an empty log, or the founder's first entry.
+    let is_unused = loaded.entries.is_empty() && loaded.hard_state.commit <= LogIndex(1);
+    if !is_unused {
+        return Err(ServerError::NoIncarnation { path: settings.data_dir.join("incarnation") });
+    }
+    if founder && is_empty {
+        let state = first_state(node, &settings.policy).to_bytes();
+        Raft::bootstrap(&mut store, &[node], state)?;
+    }
+    Ok(store)
 }
 
 fn open_raft(
     settings: &Settings,
     node: NodeId,
     life: Incarnation,
-    founder: bool,
+    store: RedbStore,
 ) -> Result<(Raft<RedbStore>, State), ServerError> {
-    let path = settings.data_dir.join("raft.redb");
-    let fail = |source| ServerError::RaftStore { path: path.clone(), source };
-    let new = life == Incarnation(1);
-    let store = match (new, founder) {
-        (true, true) => {
-            let mut store = RedbStore::create(&path, node).map_err(fail)?;
-            let state = first_state(node, &settings.policy).to_bytes();
-            Raft::bootstrap(&mut store, &[node], state)?;
-            store
-        }
-        (true, false) => RedbStore::create(&path, node).map_err(fail)?,
-        // A log that was lost is never begun anew: its promises would be forgotten.
-        (false, _) => RedbStore::open(&path).map_err(fail)?,
-    };
     let config = RaftConfig {
         election_ticks_min: settings.raft.election_ticks_min as usize,
         election_ticks_max: settings.raft.election_ticks_max as usize,

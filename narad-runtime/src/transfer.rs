@@ -120,7 +120,7 @@ pub struct CopyReport {
     /// Bytes that reached the sink; fewer than asked for if the extent ends, or if the source
     /// clamps.
     pub bytes: u64,
-    /// How long this node's throttle made the copy wait. No stall (section 5 of the design).
+    /// How long this node's throttle made the copy wait. That is no stall.
     pub throttled: Duration,
 }
 

@@ -88,6 +88,7 @@ fn peer() -> Vec<Seed> {
         node: Some(NodeId(1)),
         store_uuid: StoreUuid(6),
         purpose: Purpose::Control,
+        listens_at: Some("10.0.0.4:7400".to_owned()),
     };
     let accepted =
         Accepted { version: 1, node: NodeId(2), cluster: ClusterId(5), store_uuid: StoreUuid(8) };

@@ -381,7 +381,7 @@ pub enum Reason {
     /// A number or text is outside its range.
     #[error("a value is outside its range")]
     OutOfRange,
-    /// The timing would let two owners write (section 6 of the design).
+    /// The timing would let two owners write; see [`Policy::check`](crate::config::Policy::check).
     #[error("these timings would let two owners write")]
     UnsafeTiming,
 }

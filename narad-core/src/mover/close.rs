@@ -1,5 +1,5 @@
 //! Giving a step up: its last operations are awaited before anything else happens, so that nothing
-//! writes behind whatever comes next (DESIGN 3, rule 2).
+//! writes behind whatever comes next (rule 2 of the crate).
 
 use super::State;
 use super::cx::Cx;

@@ -66,8 +66,15 @@ impl Convergence {
             let copy_on = !short && shrank && !capped;
             return if copy_on { Judgement::Copy } else { Judgement::Converged };
         }
+        // What a slower writer leaves in one pass interval may be more than the lag that is aimed at;
+        // a freeze that is as short as wanted is no failure to converge.
+        let slower = sight.copy_rate > sight.write_rate;
+        let short = freeze_ms.is_some_and(|ms| u128::from(ms) <= config.freeze_target.as_millis());
+        let give_up = |reason| {
+            if slower && short { Judgement::Converged } else { Judgement::NotConverged(reason) }
+        };
         if capped {
-            return Judgement::NotConverged(NotConverged::PassesMax);
+            return give_up(NotConverged::PassesMax);
         }
         let outpaced = sight.copy_rate > 0
             && sight.write_rate >= sight.copy_rate.saturating_add(sight.copy_rate / 4);
@@ -82,7 +89,7 @@ impl Convergence {
         let near_best = tail <= best.saturating_add(best / 8);
         let spent = self.stalled >= config.stall_passes || self.grown >= config.stall_passes;
         if spent && (near_best || grew) {
-            return Judgement::NotConverged(NotConverged::Stalled);
+            return give_up(NotConverged::Stalled);
         }
         Judgement::Copy
     }
@@ -97,5 +104,38 @@ impl Convergence {
         } else if !sight.throttled {
             self.stalled += 1;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Shows the same tail, above the lag that is aimed at, until copying stops.
+    fn judged(write_rate: u64, freeze_ms: u64) -> Judgement {
+        let config = Config::new(1);
+        let mut convergence = Convergence::default();
+        let tail = config.lag_bytes * 4;
+        let (copy_rate, freeze_ms) = (150 << 20, Some(freeze_ms));
+        let sight = Sight { tail, freeze_ms, copy_rate, write_rate, throttled: false };
+        for passes in 1..=config.passes_max {
+            convergence.passes = passes;
+            let judgement = convergence.judge(sight, &config);
+            if judgement != Judgement::Copy {
+                return judgement;
+            }
+        }
+        panic!("copying never stops (R29)");
+    }
+
+    /// R27, R33: what a slower writer leaves in one pass interval is cut over without complaint if
+    /// the freeze is as short as wanted; a long freeze, or a faster writer, is said to be one.
+    #[test]
+    fn a_short_freeze_of_a_slower_writer_is_no_failure_to_converge() {
+        let target_ms = u64::try_from(Config::new(1).freeze_target.as_millis()).expect("short");
+        let failed = Judgement::NotConverged(NotConverged::Stalled);
+        assert_eq!(judged(50 << 20, target_ms), Judgement::Converged);
+        assert_eq!(judged(50 << 20, target_ms + 1), failed);
+        assert_ne!(judged(150 << 20, target_ms), Judgement::Converged);
     }
 }

@@ -310,7 +310,7 @@ fn barrier(op: OpId, outcome: &Outcome) -> Option<LogIndex> {
     *index
 }
 
-/// A driver answers an operation by an outcome of its own kind (DESIGN 3, rule 4).
+/// A driver answers an operation by an outcome of its own kind (rule 4 of the crate).
 pub(super) fn mismatch(op: OpId, outcome: &Outcome) -> ! {
     panic!("{op:?} was answered by the outcome of another kind, {outcome:?}")
 }

@@ -129,7 +129,7 @@ impl fmt::Display for Deferral {
     }
 }
 
-/// Starts as many of the planned moves as the limits allow: drains first (DESIGN 8), then by
+/// Starts as many of the planned moves as the limits allow: drains first, then by
 /// priority. One that must wait holds up no other (K103).
 pub(super) fn admit(
     placement: &Placement,

@@ -112,12 +112,18 @@ async fn introduce(shared: &Shared, stream: TcpStream) -> Result<Option<Guest>, 
     let mut reader = FrameReader::new(stream, BytesMut::new(), &[Kind::Hello]);
     let judged = greet::hear(&mut reader).await?.and_then(|hello| {
         let accepted = greet::judge(&hello, &shared.identity, &*shared.seams.directory)?;
-        Ok((hello, accepted, find_place(shared, hello.purpose)?))
+        let place = find_place(shared, hello.purpose)?;
+        Ok((hello, accepted, place))
     });
     let (mut stream, rest) = reader.into_parts();
     match judged {
         Ok((hello, accepted, place)) => {
             greet::accept(&mut stream, accepted, limit).await?;
+            if let (Some(node), Some(address)) = (hello.node, &hello.listens_at)
+                && hello.purpose == Purpose::Control
+            {
+                shared.seams.directory.heard(node, address);
+            }
             let version = accepted.version;
             Ok(Some(Guest { hello, version, stream, rest, _place: place }))
         }

@@ -57,6 +57,7 @@ async fn ask(address: &str, joiner: Joiner, request: &Request) -> Result<Joined,
         node: None,
         store_uuid: joiner.store_uuid,
         purpose: Purpose::Join,
+        listens_at: None,
     };
     let stream = socket::dial(address, settings.connect_timeout)
         .await

@@ -27,7 +27,7 @@ use super::socket::{self, OwnedReadHalf, OwnedWriteHalf};
 use super::transport::Shared;
 use super::{Settings, lock};
 use crate::wire::frame::{FrameError, Kind, RAFT_BYTES_MAX};
-use crate::wire::handshake::Purpose;
+use crate::wire::handshake::{Accepted, Hello, Purpose};
 
 /// Bytes that are written at once, if as many wait.
 const BATCH_BYTES: usize = 256 << 10;
@@ -120,6 +120,13 @@ impl Link {
             return Err(CallError::Unreachable);
         }
         answer.await.unwrap_or(Err(CallError::Closed))
+    }
+
+    /// Has the peer dialled, with nothing to say.
+    pub(crate) fn open(&self, settings: &Settings) {
+        // A request whose caller is gone opens the connection and is not sent.
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        self.push(Outgoing::Request { id, payload: Bytes::new() }, settings);
     }
 
     /// Ends the present connection.
@@ -260,17 +267,51 @@ async fn connect(
     peer: NodeId,
     purpose: Purpose,
 ) -> Result<(Greeted, u8), GreetError> {
-    let settings = &shared.settings;
     let directory = &*shared.seams.directory;
-    let address = directory.address(peer).ok_or_else(|| {
-        io::Error::new(io::ErrorKind::NotFound, "no address of the node is known")
-    })?;
-    let stream = socket::dial(&address, settings.connect_timeout).await?;
-    socket::tune(&stream, settings.stall_timeout)?;
-    let hello = shared.identity.hello(purpose);
-    let (greeted, accepted) = greet(stream, &hello, settings.handshake_timeout).await?;
-    check_acceptor(&accepted, peer, &shared.identity, directory)?;
+    let no_address =
+        || io::Error::new(io::ErrorKind::NotFound, "no address of the node is known").into();
+    let first = match directory.address(peer) {
+        Some(address) => greet_at(shared, peer, &address, purpose).await,
+        None => Err(no_address()),
+    };
+    match (first, directory.heard_at(peer)) {
+        (Err(_), Some(heard)) => greet_at(shared, peer, &heard, purpose).await,
+        (first, _) => first,
+    }
+}
+
+async fn greet_at(
+    shared: &Shared,
+    peer: NodeId,
+    address: &str,
+    purpose: Purpose,
+) -> Result<(Greeted, u8), GreetError> {
+    let (greeted, accepted) = introduce(shared, address, purpose).await?;
+    check_acceptor(&accepted, peer, &shared.identity, &*shared.seams.directory)?;
     Ok((greeted, accepted.version))
+}
+
+/// Dials an address and says who this node is and where it listens.
+async fn introduce(
+    shared: &Shared,
+    address: &str,
+    purpose: Purpose,
+) -> Result<(Greeted, Accepted), GreetError> {
+    let settings = &shared.settings;
+    let stream = socket::dial(address, settings.connect_timeout).await?;
+    socket::tune(&stream, settings.stall_timeout)?;
+    let listens_at = settings.listens_at.clone();
+    let hello = Hello { listens_at, ..shared.identity.hello(purpose) };
+    greet(stream, &hello, settings.handshake_timeout).await
+}
+
+/// Lets this node and whoever listens at an address know where the other one is.
+pub(crate) async fn meet(shared: &Shared, address: &str) -> Result<NodeId, GreetError> {
+    let (_, accepted) = introduce(shared, address, Purpose::Control).await?;
+    let directory = &*shared.seams.directory;
+    check_acceptor(&accepted, accepted.node, &shared.identity, directory)?;
+    directory.heard(accepted.node, address);
+    Ok(accepted.node)
 }
 
 async fn carry(

@@ -32,6 +32,9 @@ pub struct Settings {
     /// The congestion control of accepted connections, for example `cubic`; `None` is the
     /// system's. BBR halves the throughput of bulk copies on loopback and very short links.
     pub congestion: Option<String>,
+    /// Where others reach this node, as `host:port`, told them whenever they are dialled. Default
+    /// none: then only the replicated state says it.
+    pub listens_at: Option<String>,
 }
 
 impl Default for Settings {
@@ -49,6 +52,7 @@ impl Default for Settings {
             joiners_max: 8,
             snapshots_max: 4,
             congestion: None,
+            listens_at: None,
         }
     }
 }

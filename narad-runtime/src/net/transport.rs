@@ -33,7 +33,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Returns what this node says first on a connection.
+    /// Returns what this node says first on a connection, but for where it listens.
     pub fn hello(&self, purpose: Purpose) -> Hello {
         Hello {
             versions: (u32::from(VERSION_MIN), u32::from(VERSION_MAX)),
@@ -41,6 +41,7 @@ impl Identity {
             node: Some(self.node),
             store_uuid: self.store_uuid,
             purpose,
+            listens_at: None,
         }
     }
 }
@@ -139,6 +140,24 @@ impl Transport {
             self.shared.link(to).call(request, &self.shared.settings).await
         };
         tokio::time::timeout(limit, outcome).await.map_err(|_| CallError::TimedOut)?
+    }
+
+    /// Opens the connection to a peer if there is none, so that it hears where this node listens.
+    pub fn open(&self, peer: NodeId) {
+        if peer != self.shared.identity.node {
+            self.shared.link(peer).open(&self.shared.settings);
+        }
+    }
+
+    /// Finds out who listens at an address, and tells the directory on both sides. For a node that
+    /// came back while nobody is where the others remember it.
+    ///
+    /// # Errors
+    ///
+    /// Why there was no handshake, for people: another cluster, a stranger, nobody.
+    pub async fn meet(&self, address: &str) -> Result<NodeId, String> {
+        let met = link::meet(&self.shared, address).await;
+        met.map_err(|error| error.to_string())
     }
 
     /// Sends a Raft message, from any thread, without waiting. If it is lost on this side, the

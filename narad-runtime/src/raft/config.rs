@@ -84,7 +84,7 @@ impl RaftConfig {
     ///
     /// # Examples
     ///
-    /// The defaults are those of the design's table:
+    /// An election takes one to two seconds at the default tick:
     ///
     /// ```
     /// use narad_core::ids::NodeId;

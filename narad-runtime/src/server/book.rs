@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
 
 use narad_core::ids::{NodeId, StoreUuid};
 use narad_core::metastore::{Addresses, State};
 use narad_core::node::Node;
 
 use crate::disk::{read_whole, write_atomically};
-use crate::net::Directory;
-use crate::node_loop::Watcher;
+use crate::net::{Directory, Transport};
+use crate::node_loop::{NodeHandle, Watcher};
 use crate::store::data_dir::DataDir;
 use crate::transfer::Throttle;
 
@@ -25,6 +26,8 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 #[derive(Debug)]
 pub(super) struct Book {
     members: RwLock<BTreeMap<NodeId, Entry>>,
+    /// Where nodes have said themselves that they listen.
+    heard: RwLock<BTreeMap<NodeId, String>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +43,8 @@ impl Book {
         let entry = |(node, addrs): (NodeId, Addresses)| {
             (node, Entry { peer: addrs.peer, store_uuid: None, retired: false })
         };
-        Self { members: RwLock::new(peers.into_iter().map(entry).collect()) }
+        let members = RwLock::new(peers.into_iter().map(entry).collect());
+        Self { members, heard: RwLock::default() }
     }
 
     /// Takes over what the replicated state says; returns whether anything was new.
@@ -59,6 +63,12 @@ impl Book {
         news
     }
 
+    /// Whether some member is thought to listen there.
+    fn lists(&self, address: &str) -> bool {
+        let members = self.members.read().unwrap_or_else(PoisonError::into_inner);
+        members.values().any(|entry| entry.peer == address)
+    }
+
     fn peers(&self) -> Vec<(NodeId, Addresses)> {
         let members = self.members.read().unwrap_or_else(PoisonError::into_inner);
         let addrs = |entry: &Entry| Addresses { peer: entry.peer.clone(), http: String::new() };
@@ -70,6 +80,20 @@ impl Directory for Book {
     fn address(&self, node: NodeId) -> Option<String> {
         let members = self.members.read().unwrap_or_else(PoisonError::into_inner);
         members.get(&node).map(|entry| entry.peer.clone())
+    }
+
+    fn heard(&self, node: NodeId, address: &str) {
+        if crate::settings::address(address).is_err() {
+            tracing::warn!(%node, address, "a node says it listens at what is no address");
+            return;
+        }
+        let mut heard = self.heard.write().unwrap_or_else(PoisonError::into_inner);
+        heard.insert(node, address.to_owned());
+    }
+
+    fn heard_at(&self, node: NodeId) -> Option<String> {
+        let heard = self.heard.read().unwrap_or_else(PoisonError::into_inner);
+        heard.get(&node).cloned()
     }
 
     fn admits(&self, node: NodeId, store_uuid: StoreUuid) -> bool {
@@ -111,6 +135,35 @@ impl Watcher for Clerk {
         if self.throttle.rate() != rate {
             self.throttle.set_rate(rate);
         }
+    }
+}
+
+/// Lets the others know where this node listens until it has registered that: whoever leads may
+/// look for it elsewhere. Looks for members at `addresses` too, where the operator says that they
+/// are: if all have moved, none of them is where the others remember it.
+pub(super) async fn announce(
+    mut addresses: Vec<String>,
+    book: Arc<Book>,
+    transport: Arc<Transport>,
+    handle: NodeHandle,
+) {
+    const PAUSE: Duration = Duration::from_secs(1);
+    addresses.retain(|address| !book.lists(address));
+    // Ends with the node, too.
+    while let Ok(false) = handle.query(Node::is_registered).await {
+        for address in std::mem::take(&mut addresses) {
+            match transport.meet(&address).await {
+                Ok(node) => tracing::info!(%node, address, "found a member"),
+                Err(reason) => {
+                    tracing::debug!(address, reason, "no member was found there");
+                    addresses.push(address);
+                }
+            }
+        }
+        for (node, _) in book.peers() {
+            transport.open(node);
+        }
+        tokio::time::sleep(PAUSE).await;
     }
 }
 

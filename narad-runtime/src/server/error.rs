@@ -34,6 +34,16 @@ pub enum ServerError {
         /// What is wrong with it.
         source: RaftStoreError,
     },
+    /// The count of its starts is gone, but the node has run before.
+    #[error(
+        "{} is missing, but the node has run before: restore it, or remove the node from its \
+         cluster and join again with an empty data directory",
+        path.display()
+    )]
+    NoIncarnation {
+        /// The file.
+        path: PathBuf,
+    },
     /// Raft does not start.
     #[error(transparent)]
     Raft(#[from] RaftError),
@@ -53,6 +63,15 @@ pub enum ServerError {
         "the data directory is new: found a cluster with --bootstrap, or join one with --join ADDR"
     )]
     New,
+    /// Another member has the node's name.
+    #[error(
+        "the cluster has another member named {name}, with another data directory: choose another \
+         name, or the data directory that belongs to it"
+    )]
+    NameTaken {
+        /// The name.
+        name: String,
+    },
     /// Nobody could admit this node.
     #[error("not admitted by any of {}: {reason}", addresses.join(", "))]
     NotAdmitted {

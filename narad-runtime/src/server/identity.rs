@@ -2,8 +2,8 @@
 
 use narad_core::config::Policy;
 use narad_core::ids::{Name, NodeId, StoreUuid};
-use narad_core::metastore::Addresses;
-use narad_core::peer::{Answer, Request};
+use narad_core::metastore::{Addresses, Reason};
+use narad_core::peer::{Answer, Refusal, Request};
 
 use super::{Server, ServerError, Start, draw_cluster};
 use crate::net::{Joiner, join};
@@ -93,7 +93,10 @@ async fn ask(
                     Answer::Joined { node, peers, policy } => {
                         return Ok(Answered { node, cluster: reply.cluster, peers, policy });
                     }
-                    Answer::Refused(refusal @ narad_core::peer::Refusal::NotAdmitted(_)) => {
+                    Answer::Refused(Refusal::NotAdmitted(Reason::NameTaken)) => {
+                        return Err(ServerError::NameTaken { name: name.to_string() });
+                    }
+                    Answer::Refused(refusal @ Refusal::NotAdmitted(_)) => {
                         let addresses = addresses.to_vec();
                         let reason = refusal.to_string();
                         return Err(ServerError::NotAdmitted { addresses, reason });

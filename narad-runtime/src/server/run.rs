@@ -1,9 +1,12 @@
 //! A node as a process: started, told to stop by a signal, ended with a code that says why.
 
+use std::io;
+
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{Server, ServerError, Start};
 use crate::cli::{ExitCode, Failure};
+use crate::raft::StoreError as RaftStoreError;
 use crate::settings::Settings;
 use crate::store::StoreError;
 
@@ -13,7 +16,7 @@ use crate::store::StoreError;
 ///
 /// If it cannot start or go on, with the exit code that says why.
 pub async fn run(settings: Settings, start: Start) -> Result<(), Failure> {
-    let no_signals = |error: std::io::Error| {
+    let no_signals = |error: io::Error| {
         Failure::new(ExitCode::Failure, format!("no signals can be received: {error}"))
     };
     let mut terminated = signal(SignalKind::terminate()).map_err(no_signals)?;
@@ -66,12 +69,13 @@ impl From<ServerError> for Failure {
             | ServerError::New
             | ServerError::PolicyDiffers { .. } => Self::new(ExitCode::Usage, message),
             ServerError::Store(error) => store_failure(&error, message),
-            ServerError::RaftStore { .. } => Self::new(ExitCode::DataDirectory, message)
-                .with_hint("is another process running on this data directory?"),
+            ServerError::RaftStore { source, .. } => raft_store_failure(&source, message),
+            ServerError::NoIncarnation { .. } => Self::new(ExitCode::DataDirectory, message),
             ServerError::Listen { .. } => Self::new(ExitCode::Usage, message).with_hint(
                 "set listen.peer and listen.http in the file, or --listen-peer and \
                     --listen-http",
             ),
+            ServerError::NameTaken { .. } => Self::new(ExitCode::Refused, message),
             ServerError::NotAdmitted { .. } => Self::new(ExitCode::Unavailable, message)
                 .with_hint("--join takes the peer address of a running node, not its HTTP address"),
             ServerError::Raft(_)
@@ -82,10 +86,35 @@ impl From<ServerError> for Failure {
     }
 }
 
+fn raft_store_failure(error: &RaftStoreError, message: String) -> Failure {
+    match error {
+        RaftStoreError::AlreadyOpen { .. } => Failure::new(ExitCode::DataDirectory, message)
+            .with_hint("is another process running on this data directory?"),
+        RaftStoreError::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
+            Failure::new(ExitCode::DiskFull, format!("{message} ({source})"))
+                .with_hint("free space, then start the node again")
+        }
+        RaftStoreError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+            Failure::new(ExitCode::DataDirectory, format!("{message} ({source})")).with_hint(
+                "the file was lost: restore the whole data directory, or remove the node from its \
+                 cluster and join again with an empty one",
+            )
+        }
+        RaftStoreError::Io { source, .. } => {
+            Failure::new(ExitCode::Failure, format!("{message} ({source})"))
+        }
+        RaftStoreError::AlreadyExists { .. }
+        | RaftStoreError::Foreign { .. }
+        | RaftStoreError::Format { .. }
+        | RaftStoreError::Corrupt { .. } => Failure::new(ExitCode::DataDirectory, message),
+    }
+}
+
 fn store_failure(error: &StoreError, message: String) -> Failure {
     match error {
         StoreError::Locked { .. }
         | StoreError::NoIdentity { .. }
+        | StoreError::NoPartitions { .. }
         | StoreError::ForeignIdentity { .. }
         | StoreError::OtherNode { .. } => Failure::new(ExitCode::DataDirectory, message),
         error if error.is_full() => Failure::new(ExitCode::DiskFull, message),

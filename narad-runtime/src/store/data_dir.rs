@@ -8,7 +8,7 @@ use std::sync::Arc;
 use narad_core::ids::{Incarnation, Name, NodeId, StoreUuid};
 
 use super::StoreError;
-use super::identity::{Identity, next_incarnation};
+use super::identity::{Identity, has_started, next_incarnation};
 use super::layout::{PARTITIONS, TRASH};
 use crate::disk::{Disk, DiskError, RealDisk};
 
@@ -29,11 +29,16 @@ impl DataDir {
     /// # Errors
     ///
     /// [`StoreError::Locked`] while another process has it, [`StoreError::OtherFilesystem`] if a
-    /// part of it is mounted from elsewhere (`case_056`), and the errors of [`Identity::open`].
+    /// part of it is mounted from elsewhere (`case_056`), [`StoreError::NoPartitions`] if a node has
+    /// run on it and its records are gone, and the errors of [`Identity::open`].
     pub fn open(path: &Path, name: &Name) -> Result<Self, StoreError> {
         let disk = Arc::new(RealDisk::new(path)?);
         let lock = take_lock(path)?;
         let identity = Identity::open(&*disk, name, draw)?;
+        // They are older than the first start, so they were lost, or are mounted later.
+        if has_started(&*disk)? && disk.metadata(Path::new(PARTITIONS))?.is_none() {
+            return Err(StoreError::NoPartitions { path: path.join(PARTITIONS) });
+        }
         for part in [PARTITIONS, TRASH].map(Path::new) {
             disk.create_dir_all(part)?;
             if disk.device(part)? != disk.device(Path::new(""))? {
@@ -61,6 +66,15 @@ impl DataDir {
     /// As [`Identity::join`].
     pub fn join(&mut self, cluster: u128, node: NodeId) -> Result<(), StoreError> {
         self.identity.join(&*self.disk, cluster, node)
+    }
+
+    /// Tells whether a process has ever been counted on this directory.
+    ///
+    /// # Errors
+    ///
+    /// If the directory cannot be read.
+    pub fn has_started(&self) -> Result<bool, StoreError> {
+        has_started(&*self.disk)
     }
 
     /// Counts a start of the process, durably before it is returned (H6).

@@ -125,6 +125,16 @@ pub enum StoreError {
         /// The missing file.
         path: PathBuf,
     },
+    /// A node has run on the directory, and its partitions are gone.
+    #[error(
+        "{} is missing, but the node has run before: mount or restore it; an empty one would be \
+         taken for partitions without records",
+        path.display()
+    )]
+    NoPartitions {
+        /// The missing directory.
+        path: PathBuf,
+    },
     /// The directory belongs to somebody else.
     #[error(
         "the data directory belongs to {found}, not to {given}; choose the right directory or name"

@@ -109,6 +109,15 @@ pub fn next_incarnation(disk: &dyn Disk) -> Result<Incarnation, StoreError> {
     Ok(next)
 }
 
+/// Tells whether a process has ever been counted on this disk.
+///
+/// # Errors
+///
+/// If the disk does not say.
+pub fn has_started(disk: &dyn Disk) -> Result<bool, StoreError> {
+    Ok(disk.metadata(Path::new(INCARNATION))?.is_some())
+}
+
 fn read<T>(
     disk: &dyn Disk,
     name: &str,

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use narad_core::ids::{NodeId, StoreUuid};
+use narad_core::metastore::Addresses;
 
 use super::message::handshake::{self as message, RefusedWhy, WelcomeKind};
 use super::{Coded, DecodeError, number};
@@ -52,7 +53,7 @@ pub enum Purpose {
 }
 
 /// What a dialer says first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
     /// The protocol versions that it speaks, oldest and newest.
     pub versions: (u32, u32),
@@ -64,6 +65,9 @@ pub struct Hello {
     pub store_uuid: StoreUuid,
     /// What the connection is for.
     pub purpose: Purpose,
+    /// Where it listens for other nodes, as `host:port`, if it says so: a node that came back at
+    /// another address cannot register that before somebody finds it there.
+    pub listens_at: Option<String>,
 }
 
 /// What an acceptor answers.
@@ -139,6 +143,7 @@ impl Coded for Hello {
             node: self.node.map(|node| node.0),
             store_uuid: self.store_uuid.0.to_be_bytes().to_vec(),
             purpose: 0,
+            listens_at: self.listens_at.clone(),
         };
         message.set_purpose(match self.purpose {
             Purpose::Control => message::Purpose::Control,
@@ -169,6 +174,7 @@ impl Coded for Hello {
             node: message.node.map(NodeId),
             store_uuid: StoreUuid(number(&message.store_uuid, "a handshake's store uuid")?),
             purpose,
+            listens_at: message.listens_at.filter(|at| at.len() <= Addresses::LENGTH_MAX),
         })
     }
 }

@@ -418,13 +418,16 @@ pub(crate) fn hello() -> impl Strategy<Value = Hello> {
     let purpose = proptest::sample::select(
         &[Purpose::Control, Purpose::Snapshot, Purpose::Bulk, Purpose::Join][..],
     );
-    (any::<(u32, u32)>(), option::of(any::<u128>()), option::of(node()), uuid(), purpose).prop_map(
-        |(versions, cluster, node, store_uuid, purpose)| Hello {
+    let versions = any::<(u32, u32)>();
+    let listens_at = option::of("[a-z]{1,9}:[0-9]{1,5}");
+    (versions, option::of(any::<u128>()), option::of(node()), uuid(), purpose, listens_at).prop_map(
+        |(versions, cluster, node, store_uuid, purpose, listens_at)| Hello {
             versions,
             cluster: cluster.map(ClusterId),
             node,
             store_uuid,
             purpose,
+            listens_at,
         },
     )
 }

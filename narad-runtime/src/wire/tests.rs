@@ -217,6 +217,7 @@ fn the_newest_common_version_is_chosen() {
         node: None,
         store_uuid: narad_core::ids::StoreUuid(1),
         purpose: Purpose::Join,
+        listens_at: None,
     };
     assert_eq!(hello((1, 1)).version(), Some(1));
     assert_eq!(hello((0, 40)).version(), Some(1));

@@ -123,15 +123,20 @@ async fn every_refusal_says_why() {
     let (world, _one, two) = served().await;
     let sound = hello(TWO, Purpose::Control);
     let cases = [
-        (Hello { cluster: Some(ClusterId(7)), ..sound }, Why::WrongCluster),
-        (Hello { cluster: None, ..sound }, Why::WrongCluster),
-        (Hello { node: None, ..sound }, Why::UnknownNode),
-        (Hello { versions: (2, 9), ..sound }, Why::VersionMismatch),
-        (Hello { versions: (0, 0), ..sound }, Why::VersionMismatch),
+        (Hello { cluster: Some(ClusterId(7)), ..sound.clone() }, Why::WrongCluster),
+        (Hello { cluster: None, ..sound.clone() }, Why::WrongCluster),
+        (Hello { node: None, ..sound.clone() }, Why::UnknownNode),
+        (Hello { versions: (2, 9), ..sound.clone() }, Why::VersionMismatch),
+        (Hello { versions: (0, 0), ..sound.clone() }, Why::VersionMismatch),
         // This node has no bulk seam.
-        (Hello { purpose: Purpose::Bulk, ..sound }, Why::NotServing),
+        (Hello { purpose: Purpose::Bulk, ..sound.clone() }, Why::NotServing),
         (
-            Hello { purpose: Purpose::Join, cluster: Some(ClusterId(7)), node: None, ..sound },
+            Hello {
+                purpose: Purpose::Join,
+                cluster: Some(ClusterId(7)),
+                node: None,
+                ..sound.clone()
+            },
             Why::WrongCluster,
         ),
     ];

@@ -37,7 +37,7 @@ pub(super) struct Budget {
     pub(super) plans: u8,
 }
 
-/// A rule of the design that is left out, to show that the walk would notice.
+/// A rule that is left out, to show that the walk would notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Planted {
     Nothing,

@@ -173,7 +173,7 @@ fn an_answer_of_another_kind_panics() {
     Bench::listing().answer(Outcome::Probe(Ok(())));
 }
 
-/// DESIGN 3, rule 6: two nodes that fail together do not come back together, and one node does
+/// Rule 6 of the crate: two nodes that fail together do not come back together, and one node does
 /// the same each time.
 #[test]
 fn pauses_are_jittered_by_the_seed() {

@@ -290,7 +290,7 @@ fn half_of_a_topic_stays_writable() {
     }
 }
 
-/// DESIGN 3: an answer that nobody waits for is noted, and changes nothing.
+/// Rule 2 of the crate: an answer that nobody waits for is noted, and changes nothing.
 #[test]
 fn a_stale_answer_is_noted() {
     let mut bench = Bench::leading();

@@ -18,6 +18,8 @@ pub(crate) struct Hello {
     pub(crate) store_uuid: Vec<u8>,
     #[prost(enumeration = "Purpose", tag = "7")]
     pub(crate) purpose: i32,
+    #[prost(string, optional, tag = "8")]
+    pub(crate) listens_at: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Enumeration)]
