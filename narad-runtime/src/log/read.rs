@@ -121,7 +121,8 @@ impl SegmentLog {
         let mut next = None;
         loop {
             let damaged = |resume| LogError::Damaged { segment: reach.base, position, resume };
-            let found = self.next_frame(&mut window, reach, position)?;
+            let least = next.unwrap_or(reach.base);
+            let found = self.next_frame(&mut window, reach, position, least)?;
             let Some((at, header)) = found else {
                 // Nothing but damage to the end of the segment.
                 return Err(damaged(reach.end));
@@ -147,19 +148,22 @@ impl SegmentLog {
         }
     }
 
-    /// Finds the first frame at or after a position, and remembers it.
+    /// Finds the first frame at or after a position that begins no earlier than an offset, and
+    /// remembers it.
     fn next_frame(
         &self,
         window: &mut Window,
         reach: &Reach,
         position: u64,
+        least: Offset,
     ) -> Result<Option<(u64, FrameHeader)>, LogError> {
         for at in position..reach.bytes.saturating_sub(FRAME_HEADER as u64 - 1) {
             let Some(bytes) = window.read(at, FRAME_HEADER)? else { return Ok(None) };
             let bytes = bytes[..].try_into().expect("a window gives what was asked for");
-            // One that reaches beyond the segment's end is none that recovery has taken for a frame.
+            // One that goes back or reaches beyond the segment's end is none that recovery has taken
+            // for a frame.
             let header = FrameHeader::decode(reach.base, at, bytes)
-                .filter(|header| header.end() <= reach.end);
+                .filter(|header| least <= header.base && header.end() <= reach.end);
             if let Some(header) = header {
                 if let Some(segment) = self.view().segment_mut(reach.base) {
                     segment.index.note(header.base, at);
