@@ -31,7 +31,7 @@ use crate::replica::{Actions, Input, Replica, ReplicaError};
 pub use hands::{Ground, Hands, HandsSeams, NextLife};
 pub use inbox::{AskFault, Letter, NodeHandle, Stopped};
 pub use notes::{Counters, Observer, Telemetry};
-pub(crate) use storage::LiveBytes;
+pub use storage::LiveBytes;
 
 /// Told whenever the replicated state may have changed.
 pub trait Watcher: Send {

@@ -149,7 +149,7 @@ impl Server {
         let handle = NodeHandle::new(inbox);
         let cancel = CancellationToken::new();
         let bulk = Arc::new(transfer::Server::new(
-            Arc::new(LiveBytes(Arc::clone(&broker))),
+            Arc::new(LiveBytes::new(Arc::clone(&broker))),
             Arc::clone(&throttle),
             transfer::Settings::default(),
         ));

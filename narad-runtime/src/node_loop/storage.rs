@@ -265,7 +265,14 @@ impl Sink for Staged {
 
 /// What other nodes copy from this one: the durable bytes of live logs.
 #[derive(Debug)]
-pub(crate) struct LiveBytes(pub(crate) Arc<Broker>);
+pub struct LiveBytes(Arc<Broker>);
+
+impl LiveBytes {
+    /// Serves the bytes of a broker's live logs.
+    pub const fn new(broker: Arc<Broker>) -> Self {
+        Self(broker)
+    }
+}
 
 impl Source for LiveBytes {
     fn read_at(

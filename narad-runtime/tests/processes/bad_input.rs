@@ -159,7 +159,7 @@ async fn a_node_that_does_not_fit_the_cluster_ends() {
     let node = Node::new(dir.path(), "n1", "");
     let config = node.config();
     let join = ["server", "--config", config.to_str().unwrap(), "--join", &taken];
-    refuses(&join, UNAVAILABLE, &["not admitted", "name"]);
+    refuses(&join, REFUSED, &["another member named n1", "choose another name"]);
     cluster.ready("n1").await;
 }
 
