@@ -167,10 +167,7 @@ impl<T: Copy + PartialEq> Gate<T> {
         authority: Authority,
         claimed: Option<Epoch>,
     ) -> Result<Admission, Refused> {
-        let (epoch, _) = self.serving(now, authority)?;
-        if claimed.is_some_and(|claimed| claimed != epoch) {
-            return Err(Refused::OtherEpoch { current: epoch });
-        }
+        let epoch = self.serving_in(now, authority, claimed)?;
         match self.freeze {
             Freeze::Open => {}
             Freeze::Freezing { .. } | Freeze::Frozen { .. } => return Err(Refused::Frozen),
@@ -266,10 +263,20 @@ impl<T: Copy + PartialEq> Gate<T> {
         self.serving(now, authority).is_ok()
     }
 
-    /// Returns whether a consumer's acknowledgement may be taken; the rule of
-    /// [`Gate::may_reserve`]. What arrives after the capture is kept for the new owner (H28, R52).
-    pub fn may_ack(&self, now: Instant, authority: Authority) -> bool {
-        self.serving(now, authority).is_ok()
+    /// Asks whether a consumer's acknowledgement may be taken; the rule of [`Gate::may_reserve`].
+    /// `claimed` is the reign that the record was fetched in, if the consumer says so (H44). What
+    /// arrives after the capture is kept for the new owner (H28, R52).
+    ///
+    /// # Errors
+    ///
+    /// If it must not be taken now, or is of another reign.
+    pub fn may_ack(
+        &self,
+        now: Instant,
+        authority: Authority,
+        claimed: Option<Epoch>,
+    ) -> Result<(), Refused> {
+        self.serving_in(now, authority, claimed).map(|_| ())
     }
 
     /// Returns whether retention, truncation or anything else may change the log now (field
@@ -303,6 +310,19 @@ impl<T: Copy + PartialEq> Gate<T> {
             return Err(Refused::NoLease);
         }
         Ok((epoch, life))
+    }
+
+    fn serving_in(
+        &self,
+        now: Instant,
+        authority: Authority,
+        claimed: Option<Epoch>,
+    ) -> Result<Epoch, Refused> {
+        let (epoch, _) = self.serving(now, authority)?;
+        if claimed.is_some_and(|claimed| claimed != epoch) {
+            return Err(Refused::OtherEpoch { current: epoch });
+        }
+        Ok(epoch)
     }
 
     fn judge(

@@ -266,15 +266,8 @@ impl Slot {
     ) -> Result<(), SlotError> {
         let inner = self.lock();
         let log = inner.open_log()?;
-        let Standing::Serving { epoch, .. } = inner.gate.standing() else {
-            return Err(SlotError::NotOpen);
-        };
-        if claimed != epoch {
-            return Err(Refused::OtherEpoch { current: epoch }.into());
-        }
-        if !inner.gate.may_ack(self.standpoint.now(), self.standpoint.authority()) {
-            return Err(Refused::NoLease.into());
-        }
+        let (now, authority) = (self.standpoint.now(), self.standpoint.authority());
+        inner.gate.may_ack(now, authority, Some(claimed))?;
         Ok(change(&*log)?)
     }
 

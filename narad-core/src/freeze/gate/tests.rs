@@ -206,7 +206,7 @@ fn only_a_registered_and_where_needed_leased_owner_commits() {
     ] {
         let mut gate = Source::new(standing).gate;
         assert_eq!(gate.may_reserve(now, authority), commits.is_ok());
-        assert_eq!(gate.may_ack(now, authority), commits.is_ok());
+        assert_eq!(gate.may_ack(now, authority, None), commits);
         let freeze = Command::Freeze { ticket: 1, epoch: EPOCH, life: LIFE };
         let mut out = Effects::default();
         gate.clone().command(now, authority, freeze, &mut out);
@@ -217,14 +217,17 @@ fn only_a_registered_and_where_needed_leased_owner_commits() {
     }
 }
 
-/// Covers case R156 and H8: a sender that believes in another epoch is told, whichever it is.
+/// Covers case R156, H8 and H44: a sender or a consumer that believes in another epoch is told, whichever it is.
 #[test]
 fn a_claimed_epoch_must_be_the_logs() {
     let mut gate = Source::new(serving(false)).gate;
     for claimed in [Epoch(1), Epoch(3)] {
         let refused = gate.admit(at(0), authority(), Some(claimed));
         assert_eq!(refused, Err(Refused::OtherEpoch { current: EPOCH }));
+        let refused = gate.may_ack(at(0), authority(), Some(claimed));
+        assert_eq!(refused, Err(Refused::OtherEpoch { current: EPOCH }));
     }
+    assert_eq!(gate.may_ack(at(0), authority(), Some(EPOCH)), Ok(()));
     assert!(gate.admit(at(0), authority(), Some(EPOCH)).is_ok());
 }
 
@@ -237,7 +240,7 @@ fn a_freeze_stops_every_change_and_no_reader() {
     source.freeze(at(0), 1);
     let gate = &source.gate;
     assert!(gate.may_read() && gate.may_reserve(at(0), authority()));
-    assert!(gate.may_ack(at(0), authority()));
+    assert_eq!(gate.may_ack(at(0), authority(), None), Ok(()));
     assert!(!gate.may_mutate());
     assert!(gate.may_read(), "plain reads need no lease");
     assert!(!gate.may_reserve(at(10), authority()), "reservations in play do");

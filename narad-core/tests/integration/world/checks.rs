@@ -17,7 +17,7 @@ impl World {
         for (id, machine) in &self.machines {
             let Some(process) = &machine.process else { continue };
             for (partition, gate) in &process.gates {
-                if gate.may_ack(self.now, process.authority)
+                if gate.may_ack(self.now, process.authority, None).is_ok()
                     && !gate.is_frozen()
                     && process.open.contains_key(partition)
                 {
