@@ -1,0 +1,342 @@
+//! The world: one queue of events, machines on a network, and everything that may go wrong.
+//!
+//! Every operation is begun at one event, performed at a later one and answered at a third; every
+//! message is sent at one and arrives at another; a record is admitted, appended and acknowledged
+//! at three. A crash can fall between any two. What happens is a function of scenario and seed.
+//!
+//! # Divergence from reality
+//!
+//! - A node is one thread that never waits: its disk work takes time, but two operations of one
+//!   node never overlap within a step of the disk.
+//! - A commit of Raft's own store is instantaneous.
+//! - Connections are not simulated: a message is delivered, or not; who sent it is known.
+
+pub(crate) mod act;
+pub(crate) mod clients;
+mod copy;
+pub(crate) mod machine;
+pub(crate) mod message;
+pub(crate) mod names;
+mod observe;
+mod perform;
+mod process;
+pub(crate) mod queue;
+mod records;
+pub(crate) mod script;
+pub(crate) mod setup;
+mod traffic;
+
+use std::mem;
+
+use narad_core::effects::OpId;
+use narad_core::ids::{NodeId, PartitionId};
+use narad_core::node::{Effect, Event, Operation, Outcome};
+use narad_runtime::replica::{Actions, Input};
+
+use self::clients::{ClientDue, Clients};
+use self::machine::{Machine, Running};
+use self::message::Message;
+use self::queue::Queue;
+use self::script::{Script, Stage, Verdict};
+use self::setup::Setup;
+use crate::metastore::AbstractLog;
+use crate::net::Net;
+use crate::oracle::{Fact, Oracle};
+use crate::random::Random;
+use crate::time::Time;
+use crate::trace::Kind;
+use crate::world::observe::Recorder;
+
+/// Something that will happen.
+#[derive(Clone, Debug)]
+pub(crate) enum Due {
+    /// At one process of a machine.
+    Local { machine: usize, life: u64, what: Local },
+    /// A message arrives.
+    Arrive(Box<Message>),
+    /// The abstract log has something to say.
+    Log,
+    /// A producer or consumer does something.
+    Client(ClientDue),
+    /// A step of the scenario is taken.
+    Step(usize),
+    /// A machine that was to come back does.
+    Start(usize),
+    /// A pause or a suspension ends.
+    GoOn(usize, Time),
+    /// A machine that is no member asks to be admitted.
+    Join(usize),
+    /// What a step brought about ends.
+    Undo(Box<act::Undo>),
+}
+
+/// Something that will happen at one process.
+#[derive(Clone, Debug)]
+pub(crate) enum Local {
+    /// Raft's clock ticks.
+    Tick,
+    /// The node wants to be woken.
+    Wake,
+    /// An operation is carried out.
+    Perform(OpId),
+    /// Its outcome is told.
+    Done(OpId, Box<Outcome>),
+    /// It has had no answer for too long.
+    GiveUp(OpId),
+    /// An admitted batch is written.
+    Append(PartitionId),
+    /// A written batch is judged.
+    Recheck(PartitionId),
+    /// Consumers' positions are made durable.
+    Flush,
+    /// The quarantine is emptied.
+    Sweep,
+    /// The node is told something.
+    Tell(Box<Event>),
+}
+
+/// A deterministic world.
+#[derive(Debug)]
+pub struct World {
+    pub(crate) now: Time,
+    pub(crate) setup: Setup,
+    pub(crate) queue: Queue<Due>,
+    pub(crate) machines: Vec<Machine>,
+    /// Which machine a node is, by its id.
+    pub(crate) by_node: Vec<Option<usize>>,
+    pub(crate) net: Net,
+    pub(crate) log: Option<AbstractLog>,
+    pub(crate) log_due: Time,
+    pub(crate) script: Script,
+    pub(crate) clients: Clients,
+    pub(crate) oracle: Oracle,
+    pub(crate) recorder: Recorder,
+    pub(crate) chance: Random,
+    pub(crate) is_live_phase: bool,
+    actions: Actions,
+}
+
+impl World {
+    /// How often a node may be woken in a row without time passing.
+    const SPINS_MAX: u32 = 50;
+
+    pub(crate) fn schedule(&mut self, at: Time, due: Due) {
+        self.queue.push(at.max(self.now), due);
+    }
+
+    pub(crate) fn local(&mut self, machine: usize, at: Time, what: Local) {
+        let life = self.machines[machine].life;
+        self.schedule(at, Due::Local { machine, life, what });
+    }
+
+    /// Returns the machine of a node.
+    pub(crate) fn machine_of(&self, node: NodeId) -> Option<usize> {
+        self.by_node.get(usize::try_from(node.0).ok()?).copied().flatten()
+    }
+
+    /// Lets the next thing happen. Returns false if nothing ever will.
+    pub(crate) fn step(&mut self, until: Time) -> bool {
+        match self.queue.next_at() {
+            Some(at) if at <= until => {}
+            Some(_) | None => {
+                self.now = until;
+                return false;
+            }
+        }
+        let (at, due) = self.queue.pop().expect("something is due");
+        self.now = self.now.max(at);
+        self.recorder.event(self.now);
+        self.happen(due);
+        true
+    }
+
+    fn happen(&mut self, due: Due) {
+        match due {
+            Due::Local { machine, life, what } => {
+                if self.machines[machine].life != life || self.machines[machine].process.is_none() {
+                    return;
+                }
+                if let Some(missed) = &mut self.machines[machine].paused {
+                    missed.push_back(Due::Local { machine, life, what });
+                    return;
+                }
+                self.happen_at(machine, what);
+            }
+            Due::Arrive(message) => {
+                if let Some(missed) = &mut self.machines[message.to].paused {
+                    missed.push_back(Due::Arrive(message));
+                    return;
+                }
+                self.arrive(message);
+            }
+            Due::Log => self.poll_log(),
+            Due::Client(what) => self.client(what),
+            Due::Step(step) => self.take_step(step),
+            Due::Start(machine) => {
+                if self.machines[machine].process.is_none() && self.machines[machine].wanted {
+                    self.start(machine);
+                }
+            }
+            Due::GoOn(machine, until) => {
+                if self.machines[machine].stuck_until == until {
+                    self.go_on(machine);
+                }
+            }
+            Due::Join(machine) => self.ask_to_join(machine),
+            Due::Undo(undo) => self.undo(*undo),
+        }
+    }
+
+    fn happen_at(&mut self, machine: usize, what: Local) {
+        match what {
+            Local::Tick => {
+                let next = self.in_local_time(machine, self.setup.raft.tick);
+                self.local(machine, next, Local::Tick);
+                self.recorder.wake(machine);
+                self.feed(machine, Input::Tick);
+            }
+            Local::Wake => self.wake(machine),
+            Local::Perform(op) => self.perform(machine, op),
+            Local::Done(op, outcome) => self.done(machine, op, *outcome),
+            Local::GiveUp(op) => self.give_up(machine, op),
+            Local::Append(partition) => self.append_batch(machine, partition),
+            Local::Recheck(partition) => self.recheck_batch(machine, partition),
+            Local::Flush => self.flush(machine),
+            Local::Sweep => self.sweep(machine),
+            Local::Tell(event) => self.tell(machine, *event),
+        }
+    }
+
+    /// Returns the true time at which a machine's clock shows so much more.
+    pub(crate) fn in_local_time(&self, machine: usize, delay: std::time::Duration) -> Time {
+        let clock = &self.machines[machine].clock;
+        clock.when(clock.local(self.now).after(delay))
+    }
+
+    fn wake(&mut self, machine: usize) {
+        let now = self.now;
+        let it = &mut self.machines[machine];
+        if it.wake_at != now {
+            // Another wake was scheduled since; this one is stale.
+            return;
+        }
+        it.wake_at = Time::NEVER;
+        let local = it.clock.local(now);
+        let process = it.process.as_mut().expect("a wake is of a running process");
+        let due = process.replica.deadline().is_some_and(|deadline| deadline.at <= local);
+        if !due {
+            self.plan_wake(machine);
+            return;
+        }
+        process.spins = if process.spins.0 == now { (now, process.spins.1 + 1) } else { (now, 0) };
+        if process.spins.1 > Self::SPINS_MAX {
+            let why = process.replica.deadline().map_or("", |deadline| deadline.why);
+            self.violated("L1", format!("n{} is woken over and over again: {why}", machine + 1));
+            return;
+        }
+        self.recorder.wake(machine);
+        self.tell(machine, Event::Wake);
+    }
+
+    /// Sees to it that a node is woken when it wants to be.
+    pub(crate) fn plan_wake(&mut self, machine: usize) {
+        let it = &mut self.machines[machine];
+        let Some(process) = &it.process else { return };
+        let Some(deadline) = process.replica.deadline() else { return };
+        let at = it.clock.when(deadline.at).max(self.now);
+        if at < it.wake_at {
+            it.wake_at = at;
+            self.local(machine, at, Local::Wake);
+        }
+    }
+
+    pub(crate) fn tell(&mut self, machine: usize, event: Event) {
+        self.recorder.told(machine, &event);
+        self.feed(machine, Input::Event(Box::new(event)));
+    }
+
+    /// Gives a process an input and carries out what it asks for.
+    pub(crate) fn feed(&mut self, machine: usize, input: Input<'_>) {
+        let now = self.now;
+        let it = &mut self.machines[machine];
+        let Some(process) = &mut it.process else { return };
+        let local = it.clock.local(now);
+        process.ground.set_now(local);
+        let mut actions = mem::take(&mut self.actions);
+        let fed = process.replica.handle(local, input, self.log.as_mut(), &mut actions);
+        self.carry_out(machine, &mut actions);
+        self.actions = actions;
+        if let Err(error) = fed {
+            self.end_by_itself(machine, &error.to_string());
+            return;
+        }
+        self.plan_wake(machine);
+        self.plan_log();
+    }
+
+    pub(crate) fn carry_out(&mut self, machine: usize, actions: &mut Actions) {
+        for applied in mem::take(&mut actions.applied) {
+            self.applied(machine, applied);
+        }
+        for message in mem::take(&mut actions.messages) {
+            self.send_raft(machine, message);
+        }
+        for effect in mem::take(&mut actions.effects) {
+            self.recorder.effect(machine, &effect);
+            match effect {
+                Effect::Run(op, operation) => self.begin(machine, op, operation),
+                Effect::Cancel(op) => self.cancel(machine, op),
+                Effect::Answer(request, answer) => self.answer(machine, request, answer),
+                Effect::Reply(ask, said) => self.replied(machine, ask, &said),
+                Effect::Authority(authority) => {
+                    if let Some(process) = &self.machines[machine].process {
+                        process.ground.publish(authority);
+                    }
+                }
+                Effect::Note(note) => self.noted(machine, &note),
+                // The replica turns it into its own error.
+                Effect::Stop(_) => {}
+            }
+        }
+    }
+
+    /// Starts an operation.
+    fn begin(&mut self, machine: usize, op: OpId, operation: Operation) {
+        let name = names::operation(&operation);
+        let partition = names::partition_at(&operation);
+        let peer = match &operation {
+            Operation::Call { to, .. } | Operation::Transfer { to } => self.machine_of(*to),
+            _ => None,
+        };
+        self.recorder.line(self.now, Kind::Effect, name, Some(machine), peer, partition);
+        let process = self.machines[machine].process.as_mut().expect("it has just spoken");
+        let before = process.running.insert(op, Running { name, operation });
+        assert!(before.is_none(), "an operation is started once: {name}");
+        let moment = script::Moment { stage: Stage::Effect, name, machine, peer, partition };
+        match self.meet(moment) {
+            Verdict::Pass => self.begin_now(machine, op),
+            Verdict::Drop => {}
+            Verdict::Later(at) => self.local(machine, at, Local::Perform(op)),
+            Verdict::Hold(label) => {
+                let life = self.machines[machine].life;
+                let due = Due::Local { machine, life, what: Local::Perform(op) };
+                self.script.keep(label, due);
+            }
+            Verdict::Twice(at) => {
+                self.begin_now(machine, op);
+                self.local(machine, at, Local::Perform(op));
+            }
+            Verdict::Fail(fault) => self.fail_operation(machine, op, fault),
+        }
+    }
+
+    /// Records that an invariant did not hold.
+    pub(crate) fn violated(&mut self, invariant: &str, text: String) {
+        self.oracle.report(self.now, self.recorder.events, invariant, text);
+    }
+
+    pub(crate) fn observe(&mut self, fact: Fact<'_>) {
+        let view = observe::View { now: self.now, machines: &self.machines, setup: &self.setup };
+        self.oracle.observe(self.now, self.recorder.events, &fact, &view);
+    }
+}

@@ -1,0 +1,197 @@
+//! What travels between machines.
+
+use narad_core::effects::OpId;
+use narad_core::ids::{Epoch, Offset, PartitionId};
+use narad_core::peer;
+use narad_runtime::log::Record;
+
+use super::clients::{ClientId, RequestNo};
+use super::names;
+
+/// Something on its way.
+#[derive(Clone, Debug)]
+pub(crate) struct Message {
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    /// The process that sent it.
+    pub(crate) life: u64,
+    pub(crate) payload: Payload,
+    /// The line of the trace that sent it.
+    pub(crate) line: u64,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Payload {
+    Raft {
+        bytes: Vec<u8>,
+        is_snapshot: bool,
+    },
+    Request {
+        op: OpId,
+        request: Box<peer::Request>,
+    },
+    /// `to_life` is the process that asked.
+    Answer {
+        to_life: u64,
+        op: OpId,
+        answer: Box<peer::Answer>,
+    },
+    /// Nobody listens there.
+    Refused {
+        to_life: u64,
+        op: OpId,
+    },
+    /// A range of an extent is asked for.
+    Copy {
+        op: OpId,
+        range: Range,
+    },
+    /// A range, or as much of it as came; then what ended it.
+    Bytes {
+        to_life: u64,
+        op: OpId,
+        bytes: Vec<u8>,
+        ended: Ended,
+    },
+    Produce(Produce),
+    Produced {
+        request: RequestNo,
+        outcome: Produced,
+    },
+    Fetch(Fetch),
+    Fetched {
+        request: RequestNo,
+        outcome: Fetched,
+    },
+    Ack(Ack),
+    Acked {
+        request: RequestNo,
+        taken: bool,
+    },
+}
+
+/// A range of one extent of a live log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Range {
+    pub(crate) partition: PartitionId,
+    pub(crate) base: Offset,
+    pub(crate) position: u64,
+    pub(crate) bytes: u64,
+}
+
+/// How a bulk copy ended at the source's end, or on the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    Whole,
+    /// The connection was reset.
+    Reset,
+    /// The source could not read it.
+    Refused(narad_runtime::store::hands::ReadFault),
+}
+
+/// Records for a partition.
+#[derive(Clone, Debug)]
+pub(crate) struct Produce {
+    pub(crate) request: RequestNo,
+    pub(crate) client: ClientId,
+    pub(crate) partition: PartitionId,
+    pub(crate) records: Vec<Record>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Produced {
+    Acknowledged,
+    Refused,
+}
+
+/// A consumer asks for what comes next.
+#[derive(Clone, Debug)]
+pub(crate) struct Fetch {
+    pub(crate) request: RequestNo,
+    pub(crate) partition: PartitionId,
+    pub(crate) records_max: usize,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Fetched {
+    Records { epoch: Epoch, records: Vec<(Offset, u64)> },
+    Refused,
+}
+
+/// A consumer has dealt with a record.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ack {
+    pub(crate) request: RequestNo,
+    pub(crate) partition: PartitionId,
+    pub(crate) epoch: Epoch,
+    pub(crate) offset: Offset,
+}
+
+impl Payload {
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Raft { bytes, .. } => {
+                narad_runtime::raft::message_kind(bytes).map_or("raft-other", |kind| kind.name())
+            }
+            Self::Request { request, .. } => names::request(request),
+            Self::Answer { answer, .. } => names::answer(answer),
+            Self::Refused { .. } => "unreachable",
+            Self::Copy { .. } => "copy",
+            Self::Bytes { .. } => "copy-answer",
+            Self::Produce(_) => "produce",
+            Self::Produced { .. } => "produce-answer",
+            Self::Fetch(_) => "fetch",
+            Self::Fetched { .. } => "fetch-answer",
+            Self::Ack(_) => "ack",
+            Self::Acked { .. } => "ack-answer",
+        }
+    }
+
+    /// Bytes on the wire, roughly.
+    pub(crate) fn size(&self) -> u64 {
+        const SMALL: u64 = 128;
+        match self {
+            Self::Raft { bytes, .. } | Self::Bytes { bytes, .. } => SMALL + bytes.len() as u64,
+            Self::Produce(produce) => {
+                let bytes = produce.records.iter().map(Record::encoded_bytes).sum::<usize>();
+                SMALL + bytes as u64
+            }
+            Self::Fetched { outcome: Fetched::Records { records, .. }, .. } => {
+                SMALL + 16 * records.len() as u64
+            }
+            Self::Request { .. }
+            | Self::Answer { .. }
+            | Self::Refused { .. }
+            | Self::Copy { .. }
+            | Self::Produced { .. }
+            | Self::Fetch(_)
+            | Self::Fetched { .. }
+            | Self::Ack(_)
+            | Self::Acked { .. } => SMALL,
+        }
+    }
+
+    pub(crate) fn partition(&self) -> Option<PartitionId> {
+        match self {
+            Self::Request { request, .. } => match &**request {
+                peer::Request::List { partition, .. }
+                | peer::Request::Prepare { partition, .. }
+                | peer::Request::Renew { partition, .. }
+                | peer::Request::Release { partition, .. } => Some(*partition),
+                peer::Request::Propose(entry) => names::partition_of(&entry.command),
+                peer::Request::Heartbeat { .. } | peer::Request::Join { .. } => None,
+            },
+            Self::Copy { range, .. } => Some(range.partition),
+            Self::Produce(produce) => Some(produce.partition),
+            Self::Fetch(fetch) => Some(fetch.partition),
+            Self::Ack(ack) => Some(ack.partition),
+            Self::Raft { .. }
+            | Self::Answer { .. }
+            | Self::Refused { .. }
+            | Self::Bytes { .. }
+            | Self::Produced { .. }
+            | Self::Fetched { .. }
+            | Self::Acked { .. } => None,
+        }
+    }
+}
