@@ -1,6 +1,9 @@
 //! A deterministic world of clocks, networks and disks that drives the Narad state machines.
 
+pub mod clock;
+pub mod oracle;
 pub mod outcome;
 pub mod random;
 pub mod time;
 pub mod trace;
+pub mod world;
