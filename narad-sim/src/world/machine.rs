@@ -8,15 +8,15 @@ use narad_core::freeze::Authority;
 use narad_core::ids::{Incarnation, Name, NodeId, PartitionId};
 use narad_core::mover::Phase;
 use narad_core::node::{AskId, Operation};
-use narad_core::peer::RequestId;
+use narad_core::peer::{Request, RequestId};
 use narad_core::time::Instant;
 use narad_runtime::broker::{Broker, Pending, Standpoint};
 use narad_runtime::disk::MemDisk;
-use narad_runtime::disk::mem::Image;
+use narad_runtime::disk::mem::{Image, Keep};
 use narad_runtime::log::{Appended, LogError, Record};
 use narad_runtime::raft::MemStore;
 use narad_runtime::store::PartitionStore;
-use narad_runtime::store::hands::Storage;
+use narad_runtime::storage::Storage;
 
 use super::Due;
 use super::message::Produce;
@@ -96,11 +96,12 @@ pub(crate) struct Process {
 }
 
 /// Who waits for an answer of a node.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Asker {
     pub(crate) machine: usize,
     pub(crate) life: u64,
     pub(crate) op: OpId,
+    pub(crate) request: Request,
 }
 
 /// An operation that has no outcome yet.
@@ -108,6 +109,8 @@ pub(crate) struct Asker {
 pub(crate) struct Running {
     pub(crate) name: &'static str,
     pub(crate) operation: Operation,
+    /// The power goes at this step of the disk within it.
+    pub(crate) crash: Option<(u64, Keep)>,
 }
 
 /// Records on their way into one log.

@@ -3,9 +3,10 @@
 use narad_core::effects::OpId;
 use narad_core::ids::{Epoch, Offset, PartitionId};
 use narad_core::peer;
+use narad_runtime::copy::{CopyRequest, SourceError};
 use narad_runtime::log::Record;
 
-use super::clients::{ClientId, RequestNo};
+use super::clients::RequestNo;
 use super::names;
 
 /// Something on its way.
@@ -44,7 +45,7 @@ pub(crate) enum Payload {
     /// A range of an extent is asked for.
     Copy {
         op: OpId,
-        range: Range,
+        range: CopyRequest,
     },
     /// A range, or as much of it as came; then what ended it.
     Bytes {
@@ -70,15 +71,6 @@ pub(crate) enum Payload {
     },
 }
 
-/// A range of one extent of a live log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Range {
-    pub(crate) partition: PartitionId,
-    pub(crate) base: Offset,
-    pub(crate) position: u64,
-    pub(crate) bytes: u64,
-}
-
 /// How a bulk copy ended at the source's end, or on the way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
@@ -86,14 +78,13 @@ pub(crate) enum Ended {
     /// The connection was reset.
     Reset,
     /// The source could not read it.
-    Refused(narad_runtime::store::hands::ReadFault),
+    Refused(SourceError),
 }
 
 /// Records for a partition.
 #[derive(Clone, Debug)]
 pub(crate) struct Produce {
     pub(crate) request: RequestNo,
-    pub(crate) client: ClientId,
     pub(crate) partition: PartitionId,
     pub(crate) records: Vec<Record>,
 }
@@ -109,12 +100,13 @@ pub(crate) enum Produced {
 pub(crate) struct Fetch {
     pub(crate) request: RequestNo,
     pub(crate) partition: PartitionId,
-    pub(crate) records_max: usize,
+    /// Where the consumer wants to go on, if it knows.
+    pub(crate) from: Option<(Epoch, Offset)>,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) enum Fetched {
-    Records { epoch: Epoch, records: Vec<(Offset, u64)> },
+    Records { epoch: Epoch, hwm: Offset, records: Vec<(Offset, u64)> },
     Refused,
 }
 
