@@ -54,9 +54,21 @@ pub enum Input<'a> {
 pub struct Actions {
     /// Raft messages to send; any of them may be lost.
     pub messages: Vec<Outgoing>,
+    /// Whether the driver wants to know what the log tells the machine. Default false.
+    pub listens: bool,
+    /// What the log has told the machine, for a driver that listens.
+    pub told: Vec<Event>,
     /// Effects of the node machine; operations of the log are not among them, but for appends that
     /// the driver [carries](Replica::carry_appends).
     pub effects: Vec<Effect>,
+}
+
+impl Actions {
+    fn hear(&mut self, event: &Event) {
+        if self.listens {
+            self.told.push(event.clone());
+        }
+    }
 }
 
 /// What a replica is about to do with a command of the log.
@@ -238,14 +250,16 @@ impl<S: RaftStore> Replica<S> {
         out: &mut Actions,
     ) -> Result<(), ReplicaError> {
         if let Some(restored) = output.restored.take() {
-            let state = load(&restored)?;
-            self.tell(now, Event::Restored(Box::new(state)), out)?;
+            let event = Event::Restored(Box::new(load(&restored)?));
+            out.hear(&event);
+            self.tell(now, event, out)?;
         }
         for committed in output.committed.drain(..) {
             let event = event_of(committed).map_err(Stop::from)?;
             if let Event::Committed { entry, .. } = &event {
                 (self.watch)(Step::Applying(&entry.command));
             }
+            out.hear(&event);
             self.tell(now, event, out)?;
         }
         if let Some(leadership) = output.leadership.take() {
