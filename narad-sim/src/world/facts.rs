@@ -1,0 +1,370 @@
+//! Facts for the oracle, and what it may look at.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use narad_core::freeze::gate::Standing;
+use narad_core::host;
+use narad_core::ids::{LogIndex, NodeId, Offset, PartitionId, TopicId};
+use narad_core::metastore::{Applied, Command, Reply, State};
+use narad_core::mover::What;
+use narad_core::node::{Event, Node, Note, StagingOutcome};
+use narad_core::partition::Capture;
+use narad_core::peer::{Answer, Request};
+use narad_runtime::broker::Standpoint;
+use narad_runtime::disk::Disk;
+use narad_runtime::disk::mem::Keep;
+use narad_runtime::log::scan;
+use narad_runtime::store::{log_dir, parse_attempt, partition_dir, staging_dir};
+
+use super::machine::{Asker, Machine};
+use super::observe::{At, standing_text};
+use super::records::id_of;
+use super::script::{Moment, Stage};
+use super::{World, names};
+use crate::net::Net;
+use crate::oracle::{Directory, Fact, LogView, Look};
+use crate::time::Time;
+use crate::trace::Kind;
+
+impl World {
+    /// A replica was told of something by the log.
+    pub(super) fn applied(&mut self, machine: usize, event: Event) {
+        let Some(node) = self.machines[machine].node else { return };
+        match &event {
+            Event::Committed { index, entry } => {
+                let name = names::command(&entry.command);
+                let partition = names::partition_of(&entry.command);
+                self.recorder.told(machine, &event);
+                let at = At { machine: Some(machine), partition, ..At::default() };
+                let text = || format!("entry {index} by {}: {:?}", entry.by, entry.command);
+                self.recorder.said(self.now, Kind::Applied, name, at, text);
+                self.observe(Fact::Applied { node, index: *index, entry });
+                let is_first = *index > self.committed;
+                self.committed = self.committed.max(*index);
+                if is_first {
+                    self.log_grew(&entry.command);
+                    self.happens_to_be(Stage::Committed, name, machine, None, partition);
+                }
+                self.happens_to_be(Stage::Applied, name, machine, None, partition);
+            }
+            Event::Configured { index, configuration } => {
+                self.committed = self.committed.max(*index);
+                let at = At { machine: Some(machine), ..At::default() };
+                let text = || format!("{configuration:?}");
+                self.recorder.said(self.now, Kind::Applied, "configuration", at, text);
+                self.observe(Fact::Configured { node, index: *index, configuration });
+            }
+            Event::Skipped { index } => {
+                self.committed = self.committed.max(*index);
+                self.observe(Fact::Skipped { node, index: *index });
+            }
+            Event::Restored(state) => {
+                self.committed = self.committed.max(state.applied());
+                self.recorder.line(self.now, Kind::Applied, "snapshot", Some(machine), None, None);
+                self.observe(Fact::Restored { node, state });
+            }
+            _ => {}
+        }
+    }
+
+    /// What the log says for the first time anywhere may bring partitions and topics, or end them.
+    fn log_grew(&mut self, command: &Command) {
+        match command {
+            Command::AssignPartition { partition, .. } => self.attend(*partition),
+            Command::DeleteTopic { topic } => self.dismiss(*topic),
+            _ => {}
+        }
+    }
+
+    /// Takes the partitions of a state that is there from the start.
+    pub(super) fn attend_all(&mut self, state: &State) {
+        for topic in state.topics() {
+            self.recorder.name_topic(topic.id.0, topic.name.as_str());
+        }
+        let all: Vec<PartitionId> = state.assignments().map(|(partition, _)| partition).collect();
+        for partition in all {
+            self.attend(partition);
+        }
+    }
+
+    pub(super) fn noted(&mut self, machine: usize, note: &Note) {
+        let Some(node) = self.machines[machine].node else { return };
+        let (name, partition) = (names::note(note), names::partition_noted(note));
+        self.recorder.count_note(name);
+        let at = At { machine: Some(machine), partition, ..At::default() };
+        self.recorder.said(self.now, Kind::Note, name, at, || format!("{note:?}"));
+        self.observe(Fact::Noted { node, note });
+        self.happens_to_be(Stage::Note, name, machine, None, partition);
+    }
+
+    /// Tells the script of something that nothing can be done about.
+    pub(super) fn happens_to_be(
+        &mut self,
+        stage: Stage,
+        name: &'static str,
+        machine: usize,
+        peer: Option<usize>,
+        partition: Option<PartitionId>,
+    ) {
+        let _ = self.meet(Moment { stage, name, machine, peer, partition });
+    }
+
+    pub(super) fn stood(&mut self, machine: usize, partition: PartitionId, standing: Standing) {
+        let Some(node) = self.machines[machine].node else { return };
+        let at = At { machine: Some(machine), partition: Some(partition), ..At::default() };
+        self.recorder.said(self.now, Kind::Note, "gate", at, || standing_text(standing));
+        self.observe(Fact::Stood { node, partition, standing });
+    }
+
+    pub(super) fn captured(&mut self, machine: usize, partition: PartitionId, capture: &Capture) {
+        let Some(node) = self.machines[machine].node else { return };
+        self.recorder.line(self.now, Kind::Freeze, "begin", Some(machine), None, Some(partition));
+        self.observe(Fact::Captured { node, partition, capture });
+    }
+
+    pub(super) fn answered_listing(&mut self, machine: usize, asker: &Asker, answer: &Answer) {
+        let (Answer::Listing(listing), Request::List { partition, move_id, .. }) =
+            (answer, &asker.request)
+        else {
+            return;
+        };
+        let nodes = (self.machines[machine].node, self.machines[asker.machine].node);
+        let (Some(node), Some(of)) = nodes else { return };
+        let (partition, move_id) = (*partition, *move_id);
+        self.observe(Fact::Listed { node, partition, asker: of, move_id, listing });
+    }
+
+    /// Tells of work on directories before it is done.
+    pub(super) fn about_to_stage(
+        &mut self,
+        machine: usize,
+        partition: PartitionId,
+        work: &narad_core::node::Staging,
+    ) {
+        use narad_core::node::Staging;
+        let Some(node) = self.machines[machine].node else { return };
+        match work {
+            Staging::SetAside(what) => {
+                let directory = directory_of(*what);
+                self.observe(Fact::SettingAside { node, partition, directory });
+            }
+            Staging::Restage(data) => {
+                self.observe(Fact::Restaging { node, partition, data: *data });
+            }
+            Staging::Trim(_) => self.observe(Fact::Trimming { node, partition }),
+            Staging::Copy { .. }
+            | Staging::Checkpoint(_)
+            | Staging::Probe { .. }
+            | Staging::Verify(_)
+            | Staging::Install { .. } => {}
+        }
+    }
+
+    /// Tells of work on directories after it was done.
+    pub(super) fn staged(
+        &mut self,
+        machine: usize,
+        partition: PartitionId,
+        installed: Option<narad_core::ids::Attempt>,
+        outcome: &StagingOutcome,
+    ) {
+        let Some(node) = self.machines[machine].node else { return };
+        if let (StagingOutcome::Install(Ok(())), Some(data)) = (outcome, installed) {
+            self.observe(Fact::Installed { node, partition, data });
+        }
+    }
+
+    /// Tells of work on a live log after it was done.
+    pub(super) fn hosted(
+        &mut self,
+        machine: usize,
+        partition: PartitionId,
+        work: host::Operation,
+        outcome: &host::Outcome,
+    ) {
+        let Some(node) = self.machines[machine].node else { return };
+        let Some(process) = self.machines[machine].process.as_ref() else { return };
+        let seat = process.broker.find(partition);
+        let log = seat.and_then(|seat| seat.slot.log().ok());
+        match (work, outcome, log) {
+            (host::Operation::Open { data, .. }, host::Outcome::Open(Ok(_)), Some(log)) => {
+                let (bounds, position) = (log.bounds(), log.position());
+                let (end, hwm, position) = (bounds.end, bounds.hwm, &position);
+                self.observe(Fact::Opened { node, partition, data, end, hwm, position });
+            }
+            (host::Operation::Expose { epoch }, host::Outcome::Expose(Ok(())), Some(log)) => {
+                let hwm = log.bounds().hwm;
+                self.observe(Fact::Exposed { node, partition, epoch, hwm });
+            }
+            (host::Operation::Close, host::Outcome::Close, _) => {
+                self.observe(Fact::Closed { node, partition });
+            }
+            _ => {}
+        }
+    }
+
+    /// Writes down in which phase each move is, where that has changed.
+    pub(super) fn watch_phases(&mut self, machine: usize) {
+        if !self.recorder.is_traced() {
+            return;
+        }
+        let now = self.now;
+        let Some(process) = self.machines[machine].process.as_mut() else { return };
+        let moves: BTreeMap<PartitionId, _> = process.replica.node().moves().collect();
+        let mut changed = Vec::new();
+        for (partition, progress) in &moves {
+            if process.phases.insert(*partition, progress.phase) != Some(progress.phase) {
+                changed.push((*partition, names::phase(progress.phase), format!("{progress:?}")));
+            }
+        }
+        process.phases.retain(|partition, _| {
+            let goes_on = moves.contains_key(partition);
+            if !goes_on {
+                changed.push((*partition, "over", String::new()));
+            }
+            goes_on
+        });
+        for (partition, name, text) in changed {
+            let at = At { machine: Some(machine), partition: Some(partition), ..At::default() };
+            self.recorder.said(now, Kind::Phase, name, at, || text);
+        }
+    }
+
+    /// Returns the newest replicated state that any machine shows.
+    pub(crate) fn newest(&self) -> Option<&State> {
+        let of = |machine: &Machine| Some(machine.process.as_ref()?.replica.node().state());
+        let all = self.machines.iter().filter_map(|machine| {
+            let process = machine.process.as_ref()?;
+            Some(process.replica.node().state())
+        });
+        let _ = of;
+        all.max_by_key(|state| state.applied())
+    }
+
+    /// Returns a topic by name, by what the newest replica says.
+    pub(crate) fn topic(&self, name: &str) -> Option<TopicId> {
+        Some(self.newest()?.topic_named(name)?.id)
+    }
+
+    /// Tells of a new topic's name, for the trace.
+    pub(super) fn learn_topics(&mut self) {
+        let Some(state) = self.newest() else { return };
+        let named: Vec<(u64, String)> =
+            state.topics().map(|topic| (topic.id.0, topic.name.to_string())).collect();
+        for (id, name) in named {
+            self.recorder.name_topic(id, &name);
+        }
+    }
+}
+
+pub(super) const fn directory_of(what: What) -> Directory {
+    match what {
+        What::Staging => Directory::Staging,
+        What::Installed(attempt) => Directory::Installed(attempt),
+    }
+}
+
+/// The world, as the oracle sees it.
+pub(crate) struct View<'a> {
+    pub(crate) now: Time,
+    pub(crate) machines: &'a [Machine],
+    pub(crate) by_node: &'a [Option<usize>],
+    pub(crate) net: &'a Net,
+}
+
+impl View<'_> {
+    fn machine(&self, node: NodeId) -> Option<&Machine> {
+        let at = self.by_node.get(usize::try_from(node.0).ok()?).copied().flatten()?;
+        self.machines.get(at)
+    }
+}
+
+impl Look for View<'_> {
+    fn now(&self) -> Time {
+        self.now
+    }
+
+    fn up(&self) -> Vec<NodeId> {
+        let up = |machine: &&Machine| machine.process.is_some();
+        let mut nodes: Vec<NodeId> =
+            self.machines.iter().filter(up).filter_map(|machine| machine.node).collect();
+        nodes.sort_unstable();
+        nodes
+    }
+
+    fn node(&self, node: NodeId) -> Option<&Node> {
+        Some(self.machine(node)?.process.as_ref()?.replica.node())
+    }
+
+    fn leader(&self) -> Option<NodeId> {
+        let leads = |machine: &&Machine| {
+            let process = machine.process.as_ref()?;
+            let node = machine.node?;
+            (process.replica.node().leader() == Some(node)).then_some((process.replica.term(), node))
+        };
+        self.machines.iter().filter_map(|machine| leads(&machine)).max().map(|(_, node)| node)
+    }
+
+    fn talks(&self, a: NodeId, b: NodeId) -> bool {
+        let at = |node: NodeId| {
+            let at = self.by_node.get(usize::try_from(node.0).ok()?).copied().flatten()?;
+            self.machines[at].process.as_ref().map(|_| super::traffic::address(at))
+        };
+        match (at(a), at(b)) {
+            (Some(a), Some(b)) => self.net.talks(a, b),
+            _ => false,
+        }
+    }
+
+    fn would_ack(&self, node: NodeId, partition: PartitionId) -> bool {
+        let Some(machine) = self.machine(node) else { return false };
+        let Some(process) = machine.process.as_ref() else { return false };
+        process.ground.set_now(machine.clock.local(self.now));
+        process.broker.find(partition).is_some_and(|seat| seat.slot.commits())
+    }
+
+    fn log(&self, node: NodeId, partition: PartitionId, directory: Directory) -> Option<LogView> {
+        let image = self.machine(node)?.disk.image();
+        let disk = narad_runtime::disk::MemDisk::of_image(&image);
+        disk.crash(Keep::Nothing);
+        let dir = match directory {
+            Directory::Installed(attempt) => log_dir(partition, attempt),
+            Directory::Staging => staging_dir(partition),
+        };
+        read_log(&disk, &dir)
+    }
+
+    fn directories(&self, node: NodeId, partition: PartitionId) -> Vec<Directory> {
+        let Some(machine) = self.machine(node) else { return Vec::new() };
+        let Ok(entries) = machine.disk.list(&partition_dir(partition)) else { return Vec::new() };
+        let directory = |name: &str| match parse_attempt(name) {
+            Some(attempt) => Some(Directory::Installed(attempt)),
+            None => (name == "staging").then_some(Directory::Staging),
+        };
+        entries.iter().filter_map(|entry| directory(&entry.name)).collect()
+    }
+
+    fn ingress(&self, _: NodeId) -> Vec<u64> {
+        // A record is acknowledged by its owner alone: there is no ingress log yet.
+        Vec::new()
+    }
+}
+
+fn read_log(disk: &dyn Disk, dir: &Path) -> Option<LogView> {
+    let found = scan(disk, dir).ok()?;
+    let records = found.records.iter().map(|(offset, record)| (*offset, id_of(record))).collect();
+    Some(LogView { start: found.start, end: found.end, hwm: found.hwm, records })
+}
+
+/// Whether an entry was won by its proposer.
+#[must_use]
+pub(super) fn is_applied(reply: &Reply) -> bool {
+    matches!(reply, Reply::Applied(Applied::Won(_)))
+}
+
+/// The last entry that any replica has applied.
+pub(super) const NOTHING: LogIndex = LogIndex(0);
+
+/// The offset that nothing has.
+pub(super) const ORIGIN: Offset = Offset(0);
