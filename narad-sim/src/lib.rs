@@ -2,5 +2,6 @@
 
 pub mod outcome;
 pub mod random;
+pub mod scenario;
 pub mod time;
 pub mod trace;
