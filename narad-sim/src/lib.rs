@@ -4,6 +4,7 @@ pub mod clock;
 pub mod oracle;
 pub mod outcome;
 pub mod random;
+pub mod scenario;
 pub mod time;
 pub mod trace;
 pub mod world;
