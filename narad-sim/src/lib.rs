@@ -1,9 +1,12 @@
 //! A deterministic world of clocks, networks and disks that drives the Narad state machines.
 
 pub mod clock;
+pub mod metastore;
+pub mod net;
 pub mod oracle;
 pub mod outcome;
 pub mod random;
+pub mod run;
 pub mod scenario;
 pub mod time;
 pub mod trace;
