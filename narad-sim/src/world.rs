@@ -16,36 +16,43 @@ pub(crate) mod clients;
 mod copy;
 pub(crate) mod machine;
 pub(crate) mod message;
-pub(crate) mod names;
-mod observe;
+pub(crate) mod observe;
+mod facts;
+pub(crate) mod judge;
 mod perform;
 mod process;
 pub(crate) mod queue;
 mod records;
+pub(crate) mod replica;
 pub(crate) mod script;
+mod serve;
 pub(crate) mod setup;
 mod traffic;
 
+use std::collections::BTreeMap;
 use std::mem;
 
 use narad_core::effects::OpId;
-use narad_core::ids::{NodeId, PartitionId};
-use narad_core::node::{Effect, Event, Operation, Outcome};
-use narad_runtime::replica::{Actions, Input};
+use narad_core::ids::{LogIndex, NodeId, PartitionId};
+use narad_core::node::{AskId, Effect, Event, Operation, Outcome};
+use narad_core::metastore::Entry;
+use narad_runtime::replica::{Actions, Input, ReplicaError};
 
 use self::clients::{ClientDue, Clients};
-use self::machine::{Machine, Running};
+use self::machine::Machine;
 use self::message::Message;
+use self::observe::Recorder;
 use self::queue::Queue;
-use self::script::{Script, Stage, Verdict};
+use self::replica::Hearing;
+use self::script::{Place, Script};
 use self::setup::Setup;
-use crate::metastore::AbstractLog;
-use crate::net::Net;
+use crate::metastore::{AbstractLog, Access, Output};
+use crate::net::{Net, Parcel};
 use crate::oracle::{Fact, Oracle};
+use crate::outcome::Violation;
 use crate::random::Random;
+use crate::scenario::Label;
 use crate::time::Time;
-use crate::trace::Kind;
-use crate::world::observe::Recorder;
 
 /// Something that will happen.
 #[derive(Clone, Debug)]
@@ -54,18 +61,24 @@ pub(crate) enum Due {
     Local { machine: usize, life: u64, what: Local },
     /// A message arrives.
     Arrive(Box<Message>),
+    /// A message that was held up at its receiver is taken.
+    Deliver(Box<Message>),
     /// The abstract log has something to say.
     Log,
     /// A producer or consumer does something.
     Client(ClientDue),
     /// A step of the scenario is taken.
-    Step(usize),
+    Step(usize, Place),
+    /// An expectation is looked at.
+    Look(usize),
     /// A machine that was to come back does.
     Start(usize),
     /// A pause or a suspension ends.
     GoOn(usize, Time),
     /// A machine that is no member asks to be admitted.
     Join(usize),
+    /// A question is asked, or an entry appended, once more.
+    Again { machine: usize, operation: Box<Operation> },
     /// What a step brought about ends.
     Undo(Box<act::Undo>),
 }
@@ -77,10 +90,14 @@ pub(crate) enum Local {
     Tick,
     /// The node wants to be woken.
     Wake,
+    /// An operation that was held up is begun.
+    Begin(OpId),
     /// An operation is carried out.
     Perform(OpId),
-    /// Its outcome is told.
+    /// Its outcome is about to be told.
     Done(OpId, Box<Outcome>),
+    /// Its outcome, which was held up, is told.
+    Told(OpId, Box<Outcome>),
     /// It has had no answer for too long.
     GiveUp(OpId),
     /// An admitted batch is written.
@@ -102,6 +119,8 @@ pub struct World {
     pub(crate) setup: Setup,
     pub(crate) queue: Queue<Due>,
     pub(crate) machines: Vec<Machine>,
+    /// By machine: whether a process runs that is not paused.
+    pub(crate) up: Vec<bool>,
     /// Which machine a node is, by its id.
     pub(crate) by_node: Vec<Option<usize>>,
     pub(crate) net: Net,
@@ -112,7 +131,20 @@ pub struct World {
     pub(crate) oracle: Oracle,
     pub(crate) recorder: Recorder,
     pub(crate) chance: Random,
+    /// Whether the world only heals from here on.
     pub(crate) is_live_phase: bool,
+    /// The last entry that any replica has applied.
+    pub(crate) committed: LogIndex,
+    /// What waits on clogged links.
+    pub(crate) clogged: BTreeMap<Parcel, Message>,
+    /// What operators have asked, by the node's name for it.
+    pub(crate) asked: BTreeMap<(usize, AskId), act::Asked>,
+    pub(crate) next_ask: u64,
+    /// How each labelled step of an operator was answered.
+    pub(crate) replies: BTreeMap<Label, act::Answered>,
+    pub(crate) expectations: Vec<judge::Expectation>,
+    /// Names what nobody waits for.
+    pub(crate) nobody: OpId,
     actions: Actions,
 }
 
@@ -169,9 +201,17 @@ impl World {
                 }
                 self.arrive(message);
             }
+            Due::Deliver(message) => {
+                if let Some(missed) = &mut self.machines[message.to].paused {
+                    missed.push_back(Due::Deliver(message));
+                    return;
+                }
+                self.deliver_now(*message);
+            }
             Due::Log => self.poll_log(),
             Due::Client(what) => self.client(what),
-            Due::Step(step) => self.take_step(step),
+            Due::Step(step, place) => self.take_step(step, place),
+            Due::Look(at) => self.look_at(at),
             Due::Start(machine) => {
                 if self.machines[machine].process.is_none() && self.machines[machine].wanted {
                     self.start(machine);
@@ -183,6 +223,7 @@ impl World {
                 }
             }
             Due::Join(machine) => self.ask_to_join(machine),
+            Due::Again { machine, operation } => self.again(machine, *operation),
             Due::Undo(undo) => self.undo(*undo),
         }
     }
@@ -190,14 +231,15 @@ impl World {
     fn happen_at(&mut self, machine: usize, what: Local) {
         match what {
             Local::Tick => {
-                let next = self.in_local_time(machine, self.setup.raft.tick);
+                let next = self.in_local_time(machine, self.setup.scenario.cluster.raft.tick);
                 self.local(machine, next, Local::Tick);
-                self.recorder.wake(machine);
                 self.feed(machine, Input::Tick);
             }
             Local::Wake => self.wake(machine),
+            Local::Begin(op) => self.begin_now(machine, op),
             Local::Perform(op) => self.perform(machine, op),
             Local::Done(op, outcome) => self.done(machine, op, *outcome),
+            Local::Told(op, outcome) => self.told(machine, op, "held", *outcome),
             Local::GiveUp(op) => self.give_up(machine, op),
             Local::Append(partition) => self.append_batch(machine, partition),
             Local::Recheck(partition) => self.recheck_batch(machine, partition),
@@ -234,7 +276,6 @@ impl World {
             self.violated("L1", format!("n{} is woken over and over again: {why}", machine + 1));
             return;
         }
-        self.recorder.wake(machine);
         self.tell(machine, Event::Wake);
     }
 
@@ -263,7 +304,33 @@ impl World {
         let local = it.clock.local(now);
         process.ground.set_now(local);
         let mut actions = mem::take(&mut self.actions);
-        let fed = process.replica.handle(local, input, self.log.as_mut(), &mut actions);
+        actions.listens = true;
+        let hearing = Hearing { net: &self.net, up: &self.up, by_node: &self.by_node };
+        let mut access = self.log.as_mut().map(|log| Access { now, log, reach: &hearing });
+        let fed = process.replica.handle(local, input, access.as_mut(), &mut actions);
+        self.after_feeding(machine, actions, fed);
+    }
+
+    /// Gives a process an entry to append.
+    pub(crate) fn feed_append(&mut self, machine: usize, op: OpId, entry: &Entry) {
+        let now = self.now;
+        let it = &mut self.machines[machine];
+        let Some(process) = &mut it.process else { return };
+        let local = it.clock.local(now);
+        let mut actions = mem::take(&mut self.actions);
+        actions.listens = true;
+        let hearing = Hearing { net: &self.net, up: &self.up, by_node: &self.by_node };
+        let mut access = self.log.as_mut().map(|log| Access { now, log, reach: &hearing });
+        let fed = process.replica.append(local, op, entry, access.as_mut(), &mut actions);
+        self.after_feeding(machine, actions, fed);
+    }
+
+    fn after_feeding(
+        &mut self,
+        machine: usize,
+        mut actions: Actions,
+        fed: Result<(), ReplicaError>,
+    ) {
         self.carry_out(machine, &mut actions);
         self.actions = actions;
         if let Err(error) = fed {
@@ -272,11 +339,12 @@ impl World {
         }
         self.plan_wake(machine);
         self.plan_log();
+        self.watch_phases(machine);
     }
 
     pub(crate) fn carry_out(&mut self, machine: usize, actions: &mut Actions) {
-        for applied in mem::take(&mut actions.applied) {
-            self.applied(machine, applied);
+        for told in mem::take(&mut actions.told) {
+            self.applied(machine, told);
         }
         for message in mem::take(&mut actions.messages) {
             self.send_raft(machine, message);
@@ -288,11 +356,7 @@ impl World {
                 Effect::Cancel(op) => self.cancel(machine, op),
                 Effect::Answer(request, answer) => self.answer(machine, request, answer),
                 Effect::Reply(ask, said) => self.replied(machine, ask, &said),
-                Effect::Authority(authority) => {
-                    if let Some(process) = &self.machines[machine].process {
-                        process.ground.publish(authority);
-                    }
-                }
+                Effect::Authority(authority) => self.authorised(machine, authority),
                 Effect::Note(note) => self.noted(machine, &note),
                 // The replica turns it into its own error.
                 Effect::Stop(_) => {}
@@ -300,43 +364,85 @@ impl World {
         }
     }
 
-    /// Starts an operation.
-    fn begin(&mut self, machine: usize, op: OpId, operation: Operation) {
-        let name = names::operation(&operation);
-        let partition = names::partition_at(&operation);
-        let peer = match &operation {
-            Operation::Call { to, .. } | Operation::Transfer { to } => self.machine_of(*to),
-            _ => None,
+    /// Records that an invariant did not hold.
+    pub(crate) fn violated(&mut self, invariant: &str, text: String) {
+        let violation = Violation {
+            invariant: invariant.to_owned(),
+            at_us: self.now.as_micros(),
+            event: self.recorder.events,
+            text,
         };
-        self.recorder.line(self.now, Kind::Effect, name, Some(machine), peer, partition);
-        let process = self.machines[machine].process.as_mut().expect("it has just spoken");
-        let before = process.running.insert(op, Running { name, operation });
-        assert!(before.is_none(), "an operation is started once: {name}");
-        let moment = script::Moment { stage: Stage::Effect, name, machine, peer, partition };
-        match self.meet(moment) {
-            Verdict::Pass => self.begin_now(machine, op),
-            Verdict::Drop => {}
-            Verdict::Later(at) => self.local(machine, at, Local::Perform(op)),
-            Verdict::Hold(label) => {
-                let life = self.machines[machine].life;
-                let due = Due::Local { machine, life, what: Local::Perform(op) };
-                self.script.keep(label, due);
-            }
-            Verdict::Twice(at) => {
-                self.begin_now(machine, op);
-                self.local(machine, at, Local::Perform(op));
-            }
-            Verdict::Fail(fault) => self.fail_operation(machine, op, fault),
+        self.oracle.report(violation);
+    }
+
+    pub(crate) const fn view(&self) -> facts::View<'_> {
+        facts::View {
+            now: self.now,
+            machines: &self.machines,
+            by_node: self.by_node.as_slice(),
+            net: &self.net,
         }
     }
 
-    /// Records that an invariant did not hold.
-    pub(crate) fn violated(&mut self, invariant: &str, text: String) {
-        self.oracle.report(self.now, self.recorder.events, invariant, text);
+    pub(crate) fn observe(&mut self, fact: Fact<'_>) {
+        let view = facts::View {
+            now: self.now,
+            machines: &self.machines,
+            by_node: &self.by_node,
+            net: &self.net,
+        };
+        self.oracle.observe(self.recorder.events, fact, &view);
     }
 
-    pub(crate) fn observe(&mut self, fact: Fact<'_>) {
-        let view = observe::View { now: self.now, machines: &self.machines, setup: &self.setup };
-        self.oracle.observe(self.now, self.recorder.events, &fact, &view);
+    /// Lets the abstract log say all that it has to say now.
+    fn poll_log(&mut self) {
+        self.log_due = Time::NEVER;
+        loop {
+            let hearing = Hearing { net: &self.net, up: &self.up, by_node: &self.by_node };
+            let Some(log) = self.log.as_mut() else { return };
+            let Some(output) = log.poll(self.now, &hearing) else { break };
+            match output {
+                Output::Tell { node, event } => self.tell_of_log(node, event),
+                Output::Led { .. } => {}
+            }
+        }
+        self.plan_log();
+    }
+
+    fn tell_of_log(&mut self, node: NodeId, event: Box<Event>) {
+        let Some(machine) = self.machine_of(node) else { return };
+        if self.machines[machine].process.is_none() {
+            return;
+        }
+        let is_entry = matches!(
+            *event,
+            Event::Committed { .. } | Event::Configured { .. } | Event::Skipped { .. } | Event::Restored(_)
+        );
+        if is_entry {
+            self.applied(machine, Event::clone(&event));
+        }
+        self.tell(machine, *event);
+    }
+
+    /// Sees to it that the abstract log is asked when it has something to say.
+    pub(crate) fn plan_log(&mut self) {
+        let Some(log) = &self.log else { return };
+        let due = log.next_due().max(self.now);
+        if due < self.log_due {
+            self.log_due = due;
+            self.schedule(due, Due::Log);
+        }
+    }
+
+    /// Links, pauses or processes are not as they were.
+    pub(crate) fn reach_changed(&mut self) {
+        for (at, machine) in self.machines.iter().enumerate() {
+            self.up[at] = machine.process.is_some() && machine.paused.is_none();
+        }
+        let hearing = Hearing { net: &self.net, up: &self.up, by_node: &self.by_node };
+        if let Some(log) = self.log.as_mut() {
+            log.reach_changed(self.now, &hearing);
+        }
+        self.plan_log();
     }
 }

@@ -43,8 +43,9 @@ pub(crate) enum ClientDue {
 /// All clients.
 #[derive(Debug)]
 pub(crate) struct Clients {
-    pub(crate) producing: Option<Producing>,
-    pub(crate) consuming: Option<Consuming>,
+    pub(crate) load: Workload,
+    /// When producers end.
+    pub(crate) until: Time,
     /// Whether the load in the background goes on.
     pub(crate) is_busy: bool,
     consumers: BTreeMap<PartitionId, Consumer>,

@@ -49,6 +49,21 @@ impl Copier for Arrived {
     }
 }
 
+/// Carries nothing: for work that has nothing to copy.
+pub(super) struct Nobody;
+
+impl Copier for Nobody {
+    fn copy(
+        &self,
+        _: NodeId,
+        _: &CopyRequest,
+        _: &mut dyn Sink,
+        _: &CancelFlag,
+    ) -> Result<CopyReport, TransferError> {
+        Err(TransferError::Unreachable { reason: "nothing was to be copied".to_owned() })
+    }
+}
+
 pub(super) fn copy_failed(fault: Fault) -> Outcome {
     Outcome::Stage(StagingOutcome::Copy(Err(fault)))
 }
@@ -122,7 +137,7 @@ impl World {
             return;
         }
         if let Some(outcome) = self.write_staging(machine, op, bytes, ended) {
-            self.performed(machine, op, "copy", outcome);
+            self.performed(machine, op, outcome);
         }
     }
 

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use narad_core::freeze::Authority;
 use narad_core::freeze::gate::Standing;
+use narad_core::freeze::handoff::FreezeFault;
 use narad_core::host;
-use narad_core::ids::{LogIndex, NodeId, Offset, PartitionId, TopicId};
-use narad_core::metastore::{Applied, Command, Reply, State};
-use narad_core::mover::What;
+use narad_core::ids::{LogIndex, NodeId, PartitionId, Token, TopicId};
+use narad_core::metastore::{Command, State};
+use narad_core::mover::{self, What};
 use narad_core::node::{Event, Node, Note, StagingOutcome};
 use narad_core::partition::Capture;
 use narad_core::peer::{Answer, Request};
@@ -20,10 +22,13 @@ use narad_runtime::store::{log_dir, parse_attempt, partition_dir, staging_dir};
 use super::machine::{Asker, Machine};
 use super::observe::{At, standing_text};
 use super::records::id_of;
-use super::script::{Moment, Stage};
-use super::{World, names};
+use super::message::{partition_noted, partition_of_command};
+use super::script::Moment;
+use super::World;
 use crate::net::Net;
 use crate::oracle::{Directory, Fact, LogView, Look};
+use crate::scenario::vocabulary::{command_name, note_name, phase_name, waiting_name};
+use crate::scenario::Stage;
 use crate::time::Time;
 use crate::trace::Kind;
 
@@ -33,8 +38,8 @@ impl World {
         let Some(node) = self.machines[machine].node else { return };
         match &event {
             Event::Committed { index, entry } => {
-                let name = names::command(&entry.command);
-                let partition = names::partition_of(&entry.command);
+                let name = command_name(&entry.command);
+                let partition = partition_of_command(&entry.command);
                 self.recorder.told(machine, &event);
                 let at = At { machine: Some(machine), partition, ..At::default() };
                 let text = || format!("entry {index} by {}: {:?}", entry.by, entry.command);
@@ -42,11 +47,18 @@ impl World {
                 self.observe(Fact::Applied { node, index: *index, entry });
                 let is_first = *index > self.committed;
                 self.committed = self.committed.max(*index);
+                let ending = self.oracle.ending_of(*index);
+                let moment = Moment {
+                    partition,
+                    entry: Some(entry),
+                    ending,
+                    ..Moment::new(Stage::Applied, name, machine)
+                };
                 if is_first {
-                    self.log_grew(&entry.command);
-                    self.happens_to_be(Stage::Committed, name, machine, None, partition);
+                    self.log_grew(*index, &entry.command);
+                    let _ = self.meet(Moment { stage: Stage::Committed, ..moment });
                 }
-                self.happens_to_be(Stage::Applied, name, machine, None, partition);
+                let _ = self.meet(moment);
             }
             Event::Configured { index, configuration } => {
                 self.committed = self.committed.max(*index);
@@ -69,45 +81,38 @@ impl World {
     }
 
     /// What the log says for the first time anywhere may bring partitions and topics, or end them.
-    fn log_grew(&mut self, command: &Command) {
+    fn log_grew(&mut self, index: LogIndex, command: &Command) {
         match command {
+            // A topic is named by the index of its creation.
+            Command::CreateTopic { name, .. } => self.recorder.name_topic(index.0, name.as_str()),
             Command::AssignPartition { partition, .. } => self.attend(*partition),
             Command::DeleteTopic { topic } => self.dismiss(*topic),
             _ => {}
         }
     }
 
-    /// Takes the partitions of a state that is there from the start.
-    pub(super) fn attend_all(&mut self, state: &State) {
-        for topic in state.topics() {
-            self.recorder.name_topic(topic.id.0, topic.name.as_str());
-        }
-        let all: Vec<PartitionId> = state.assignments().map(|(partition, _)| partition).collect();
-        for partition in all {
-            self.attend(partition);
-        }
-    }
-
     pub(super) fn noted(&mut self, machine: usize, note: &Note) {
         let Some(node) = self.machines[machine].node else { return };
-        let (name, partition) = (names::note(note), names::partition_noted(note));
+        let (name, partition) = (note_name(note), partition_noted(note));
         self.recorder.count_note(name);
         let at = At { machine: Some(machine), partition, ..At::default() };
         self.recorder.said(self.now, Kind::Note, name, at, || format!("{note:?}"));
         self.observe(Fact::Noted { node, note });
-        self.happens_to_be(Stage::Note, name, machine, None, partition);
+        let reason = match note {
+            Note::Mover(_, mover::Note::Waiting(waiting)) => waiting_name(waiting),
+            _ => "",
+        };
+        let moment = Moment { partition, reason, ..Moment::new(Stage::Note, name, machine) };
+        let _ = self.meet(moment);
     }
 
-    /// Tells the script of something that nothing can be done about.
-    pub(super) fn happens_to_be(
-        &mut self,
-        stage: Stage,
-        name: &'static str,
-        machine: usize,
-        peer: Option<usize>,
-        partition: Option<PartitionId>,
-    ) {
-        let _ = self.meet(Moment { stage, name, machine, peer, partition });
+    /// What a whole node may do has changed.
+    pub(super) fn authorised(&mut self, machine: usize, authority: Authority) {
+        let Some(process) = &self.machines[machine].process else { return };
+        process.ground.publish(authority);
+        if let Some(node) = self.machines[machine].node {
+            self.observe(Fact::Authority { node, authority });
+        }
     }
 
     pub(super) fn stood(&mut self, machine: usize, partition: PartitionId, standing: Standing) {
@@ -117,10 +122,39 @@ impl World {
         self.observe(Fact::Stood { node, partition, standing });
     }
 
-    pub(super) fn captured(&mut self, machine: usize, partition: PartitionId, capture: &Capture) {
+    /// A freeze was answered at its gate.
+    pub(super) fn froze(
+        &mut self,
+        machine: usize,
+        partition: PartitionId,
+        answer: &Result<Capture, FreezeFault>,
+    ) {
         let Some(node) = self.machines[machine].node else { return };
-        self.recorder.line(self.now, Kind::Freeze, "begin", Some(machine), None, Some(partition));
-        self.observe(Fact::Captured { node, partition, capture });
+        match answer {
+            Ok(capture) => {
+                let at = At { machine: Some(machine), partition: Some(partition), ..At::default() };
+                let text = || format!("{:?}", capture.token);
+                self.recorder.said(self.now, Kind::Freeze, "begin", at, text);
+                self.observe(Fact::Captured { node, partition, capture });
+            }
+            Err(FreezeFault::Unreadable { token }) => {
+                let token = *token;
+                self.observe(Fact::FrozeBlindly { node, partition, token });
+            }
+            Err(FreezeFault::NotFrozen(_)) => return,
+        }
+        let partition = Some(partition);
+        let _ = self.meet(Moment { partition, ..Moment::new(Stage::Freeze, "begin", machine) });
+    }
+
+    /// A gate was thawed.
+    pub(super) fn thawed(&mut self, machine: usize, partition: PartitionId, token: Token) {
+        let Some(node) = self.machines[machine].node else { return };
+        let at = At { machine: Some(machine), partition: Some(partition), ..At::default() };
+        self.recorder.said(self.now, Kind::Freeze, "end", at, || format!("{token:?}"));
+        self.observe(Fact::Thawed { node, partition, token });
+        let partition = Some(partition);
+        let _ = self.meet(Moment { partition, ..Moment::new(Stage::Freeze, "end", machine) });
     }
 
     pub(super) fn answered_listing(&mut self, machine: usize, asker: &Asker, answer: &Answer) {
@@ -206,7 +240,7 @@ impl World {
 
     /// Writes down in which phase each move is, where that has changed.
     pub(super) fn watch_phases(&mut self, machine: usize) {
-        if !self.recorder.is_traced() {
+        if !self.recorder.is_traced() && !self.script.watches(Stage::Phase) {
             return;
         }
         let now = self.now;
@@ -215,7 +249,7 @@ impl World {
         let mut changed = Vec::new();
         for (partition, progress) in &moves {
             if process.phases.insert(*partition, progress.phase) != Some(progress.phase) {
-                changed.push((*partition, names::phase(progress.phase), format!("{progress:?}")));
+                changed.push((*partition, phase_name(&progress.phase), format!("{progress:?}")));
             }
         }
         process.phases.retain(|partition, _| {
@@ -228,33 +262,23 @@ impl World {
         for (partition, name, text) in changed {
             let at = At { machine: Some(machine), partition: Some(partition), ..At::default() };
             self.recorder.said(now, Kind::Phase, name, at, || text);
+            let partition = Some(partition);
+            let _ = self.meet(Moment { partition, ..Moment::new(Stage::Phase, name, machine) });
         }
     }
 
     /// Returns the newest replicated state that any machine shows.
     pub(crate) fn newest(&self) -> Option<&State> {
-        let of = |machine: &Machine| Some(machine.process.as_ref()?.replica.node().state());
         let all = self.machines.iter().filter_map(|machine| {
             let process = machine.process.as_ref()?;
             Some(process.replica.node().state())
         });
-        let _ = of;
         all.max_by_key(|state| state.applied())
     }
 
     /// Returns a topic by name, by what the newest replica says.
     pub(crate) fn topic(&self, name: &str) -> Option<TopicId> {
         Some(self.newest()?.topic_named(name)?.id)
-    }
-
-    /// Tells of a new topic's name, for the trace.
-    pub(super) fn learn_topics(&mut self) {
-        let Some(state) = self.newest() else { return };
-        let named: Vec<(u64, String)> =
-            state.topics().map(|topic| (topic.id.0, topic.name.to_string())).collect();
-        for (id, name) in named {
-            self.recorder.name_topic(id, &name);
-        }
     }
 }
 
@@ -356,15 +380,3 @@ fn read_log(disk: &dyn Disk, dir: &Path) -> Option<LogView> {
     let records = found.records.iter().map(|(offset, record)| (*offset, id_of(record))).collect();
     Some(LogView { start: found.start, end: found.end, hwm: found.hwm, records })
 }
-
-/// Whether an entry was won by its proposer.
-#[must_use]
-pub(super) fn is_applied(reply: &Reply) -> bool {
-    matches!(reply, Reply::Applied(Applied::Won(_)))
-}
-
-/// The last entry that any replica has applied.
-pub(super) const NOTHING: LogIndex = LogIndex(0);
-
-/// The offset that nothing has.
-pub(super) const ORIGIN: Offset = Offset(0);

@@ -12,17 +12,19 @@ use narad_core::peer::{Request, RequestId};
 use narad_core::time::Instant;
 use narad_runtime::broker::{Broker, Pending, Standpoint};
 use narad_runtime::disk::MemDisk;
-use narad_runtime::disk::mem::{Image, Keep};
+use narad_runtime::disk::mem::Image;
 use narad_runtime::log::{Appended, LogError, Record};
-use narad_runtime::raft::MemStore;
+use narad_runtime::raft::{LogImage, MemStore};
 use narad_runtime::store::PartitionStore;
 use narad_runtime::storage::Storage;
 
 use super::Due;
 use super::message::Produce;
 use crate::clock::Clock;
-use crate::metastore::{Kept, Replicated};
+use super::replica::Replicated;
+use crate::metastore::Durable;
 use crate::random::Random;
+use crate::scenario::Keep;
 use crate::time::Time;
 
 /// What outlives a process, and the process.
@@ -32,8 +34,8 @@ pub(crate) struct Machine {
     /// Who it is, once it has been admitted.
     pub(crate) node: Option<NodeId>,
     pub(crate) disk: MemDisk,
-    /// The replicated log, on the same medium.
-    pub(crate) log: LogDisk,
+    /// Its share of Raft's log, on the same medium; the abstract log keeps its own.
+    pub(crate) log: Option<MemStore>,
     pub(crate) clock: Clock,
     pub(crate) process: Option<Process>,
     /// Processes started so far; what is scheduled for an earlier one does not happen.
@@ -56,22 +58,15 @@ pub(crate) struct Machine {
     pub(crate) wake_at: Time,
     /// Entries are applied no earlier: a replica that lags.
     pub(crate) lags_until: Time,
-    pub(crate) lagged: Vec<Due>,
 }
 
 /// The whole medium of a machine at one time.
 #[derive(Clone, Debug)]
 pub(crate) struct Saved {
     pub(crate) disk: Image,
-    pub(crate) log: LogDisk,
+    pub(crate) log: Option<LogImage>,
+    pub(crate) durable: Option<Durable>,
     pub(crate) node: Option<NodeId>,
-}
-
-/// Where a machine keeps its share of the replicated log.
-#[derive(Clone, Debug)]
-pub(crate) enum LogDisk {
-    Raft(MemStore),
-    Abstract(Kept),
 }
 
 /// A running node.
@@ -104,13 +99,16 @@ pub(crate) struct Asker {
     pub(crate) request: Request,
 }
 
+/// At which step of the disk the power goes, what it leaves, and for how long.
+pub(crate) type CrashWithin = (u64, Keep, Option<std::time::Duration>);
+
 /// An operation that has no outcome yet.
 #[derive(Clone, Debug)]
 pub(crate) struct Running {
     pub(crate) name: &'static str,
     pub(crate) operation: Operation,
     /// The power goes at this step of the disk within it.
-    pub(crate) crash: Option<(u64, Keep)>,
+    pub(crate) crash: Option<CrashWithin>,
 }
 
 /// Records on their way into one log.

@@ -2,12 +2,14 @@
 
 use narad_core::effects::OpId;
 use narad_core::ids::{Epoch, Offset, PartitionId};
-use narad_core::peer;
+use narad_core::metastore::{Command, Entry};
+use narad_core::node::{Note, Operation};
+use narad_core::peer::{self, Request};
 use narad_runtime::copy::{CopyRequest, SourceError};
 use narad_runtime::log::Record;
 
 use super::clients::RequestNo;
-use super::names;
+use crate::scenario::vocabulary::{call_name, command_name};
 
 /// Something on its way.
 #[derive(Clone, Debug)]
@@ -35,6 +37,8 @@ pub(crate) enum Payload {
     Answer {
         to_life: u64,
         op: OpId,
+        /// The name of the question.
+        of: &'static str,
         answer: Box<peer::Answer>,
     },
     /// Nobody listens there.
@@ -125,8 +129,8 @@ impl Payload {
             Self::Raft { bytes, .. } => {
                 narad_runtime::raft::message_kind(bytes).map_or("raft-other", |kind| kind.name())
             }
-            Self::Request { request, .. } => names::request(request),
-            Self::Answer { answer, .. } => names::answer(answer),
+            Self::Request { request, .. } => call_name(request),
+            Self::Answer { of, .. } => answer_name(of),
             Self::Refused { .. } => "unreachable",
             Self::Copy { .. } => "copy",
             Self::Bytes { .. } => "copy-answer",
@@ -136,6 +140,46 @@ impl Payload {
             Self::Fetched { .. } => "fetch-answer",
             Self::Ack(_) => "ack",
             Self::Acked { .. } => "ack-answer",
+        }
+    }
+
+    /// The proposal that it carries.
+    pub(crate) fn entry(&self) -> Option<&Entry> {
+        match self {
+            Self::Request { request, .. } => match &**request {
+                peer::Request::Propose(entry) => Some(entry),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// The name of the proposal that it carries.
+    pub(crate) fn proposal_name(&self) -> &'static str {
+        self.entry().map_or("", |entry| command_name(&entry.command))
+    }
+
+    /// Changes bytes that nothing but a checksum protects; whatever else is garbled does not
+    /// arrive at all, since a frame with a wrong checksum ends its connection.
+    pub(crate) fn corrupt(&mut self) {
+        match self {
+            Self::Bytes { bytes, .. } => {
+                let middle = bytes.len() / 2;
+                if let Some(byte) = bytes.get_mut(middle) {
+                    *byte ^= 0x55;
+                }
+            }
+            Self::Raft { bytes, .. } => bytes.truncate(bytes.len() / 2),
+            Self::Request { .. }
+            | Self::Answer { .. }
+            | Self::Refused { .. }
+            | Self::Copy { .. }
+            | Self::Produce(_)
+            | Self::Produced { .. }
+            | Self::Fetch(_)
+            | Self::Fetched { .. }
+            | Self::Ack(_)
+            | Self::Acked { .. } => {}
         }
     }
 
@@ -170,7 +214,7 @@ impl Payload {
                 | peer::Request::Prepare { partition, .. }
                 | peer::Request::Renew { partition, .. }
                 | peer::Request::Release { partition, .. } => Some(*partition),
-                peer::Request::Propose(entry) => names::partition_of(&entry.command),
+                peer::Request::Propose(entry) => partition_of_command(&entry.command),
                 peer::Request::Heartbeat { .. } | peer::Request::Join { .. } => None,
             },
             Self::Copy { range, .. } => Some(range.partition),
@@ -184,6 +228,85 @@ impl Payload {
             | Self::Produced { .. }
             | Self::Fetched { .. }
             | Self::Acked { .. } => None,
+        }
+    }
+}
+
+/// Returns what the answer to a question is called.
+const fn answer_name(question: &'static str) -> &'static str {
+    match question.as_bytes() {
+        b"heartbeat" => "heartbeat-answer",
+        b"join" => "join-answer",
+        b"list" => "list-answer",
+        b"prepare" => "prepare-answer",
+        b"renew" => "renew-answer",
+        b"release" => "release-answer",
+        _ => "propose-answer",
+    }
+}
+
+/// Returns the partition that a command is about, if it is about one.
+pub(crate) const fn partition_of_command(command: &Command) -> Option<PartitionId> {
+    match command {
+        Command::AssignPartition { partition, .. }
+        | Command::SetTarget { partition, .. }
+        | Command::ClearTarget { partition, .. }
+        | Command::CompleteMove { partition, .. }
+        | Command::Resolve { partition, .. }
+        | Command::Revoke { partition, .. }
+        | Command::ReclaimReady { partition, .. }
+        | Command::SetPin { partition, .. }
+        | Command::DeclareLost { partition, .. } => Some(*partition),
+        Command::Join { .. }
+        | Command::Register { .. }
+        | Command::MarkDead { .. }
+        | Command::Report { .. }
+        | Command::SetDraining { .. }
+        | Command::DrainedOut { .. }
+        | Command::Retire { .. }
+        | Command::CreateTopic { .. }
+        | Command::DeleteTopic { .. }
+        | Command::SetPolicy(_)
+        | Command::RaiseVersion { .. } => None,
+    }
+}
+
+/// Returns the partition that an operation is about, if it is about one.
+pub(crate) fn partition_of(operation: &Operation) -> Option<PartitionId> {
+    match operation {
+        Operation::Append(entry) => partition_of_command(&entry.command),
+        Operation::Inspect(partition)
+        | Operation::Host(partition, _)
+        | Operation::Stage(partition, _)
+        | Operation::Gate(partition, _) => Some(*partition),
+        Operation::Call { request, .. } => match request {
+            Request::List { partition, .. }
+            | Request::Prepare { partition, .. }
+            | Request::Renew { partition, .. }
+            | Request::Release { partition, .. } => Some(*partition),
+            Request::Propose(entry) => partition_of_command(&entry.command),
+            Request::Heartbeat { .. } | Request::Join { .. } => None,
+        },
+        Operation::Barrier
+        | Operation::Survey
+        | Operation::Configure(_)
+        | Operation::Transfer { .. }
+        | Operation::NextIncarnation
+        | Operation::Watermarks(_)
+        | Operation::CloseAccept
+        | Operation::OpenAccept => None,
+    }
+}
+
+/// Returns the partition that a note is about, if it is about one.
+pub(crate) const fn partition_noted(note: &Note) -> Option<PartitionId> {
+    match note {
+        Note::Mover(partition, _)
+        | Note::Handoff(partition, _)
+        | Note::Host(partition, _)
+        | Note::SetAside(partition, _) => Some(*partition),
+        Note::Controller(_) | Note::Lease(_) | Note::Leader(_) | Note::Retired | Note::Stale(_) => {
+            None
         }
     }
 }

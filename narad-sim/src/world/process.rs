@@ -299,9 +299,6 @@ impl World {
     pub(crate) const CLUSTER: u128 = 1;
 }
 
-fn addresses(machine: usize) -> Addresses {
-    Addresses { peer: format!("n{}:7400", machine + 1), http: format!("n{}:7401", machine + 1) }
-}
 
 fn raft_config(
     times: &super::setup::RaftTimes,
@@ -318,34 +315,5 @@ fn raft_config(
         election_seed: Some(seed),
         logging: RaftLogging::Silent,
         ..RaftConfig::new(node, life.0)
-    }
-}
-
-impl LogDisk {
-    /// Whether a node that has run before finds no log.
-    fn is_lost(&self) -> bool {
-        match self {
-            Self::Raft(store) => store.load().is_ok_and(|found| found.node == NodeId(0)),
-            Self::Abstract(kept) => kept.is_lost(),
-        }
-    }
-
-    fn image(&self) -> Self {
-        match self {
-            Self::Raft(store) => Self::Raft(store.copied()),
-            Self::Abstract(kept) => Self::Abstract(kept.clone()),
-        }
-    }
-
-    fn emptied(&self) -> Self {
-        self.begun(NodeId(0))
-    }
-
-    /// An empty log of a node.
-    pub(super) fn begun(&self, node: NodeId) -> Self {
-        match self {
-            Self::Raft(_) => Self::Raft(MemStore::new(node)),
-            Self::Abstract(_) => Self::Abstract(crate::metastore::Kept::empty(node)),
-        }
     }
 }

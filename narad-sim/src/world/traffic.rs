@@ -1,17 +1,19 @@
 //! Messages: how each is put on the wire, and what it does where it arrives.
 
 use narad_core::ids::NodeId;
-use narad_core::metastore::Entry;
 use narad_core::node::{CallFault, Event, Outcome};
-use narad_core::peer::{Answer, Request, RequestId};
+use narad_core::peer::{Answer, Refusal, Request, RequestId};
 use narad_runtime::raft::Outgoing;
 use narad_runtime::replica::Input;
 
 use super::machine::Asker;
 use super::message::{Message, Payload};
-use super::script::{Moment, Stage, Verdict};
+use super::observe::At;
+use super::script::{Moment, Verdict};
 use super::{Due, World};
 use crate::net::{Fate, Lane};
+use crate::scenario::vocabulary::call_name;
+use crate::scenario::{Ending, Stage};
 use crate::time::Time;
 use crate::trace::Kind;
 
@@ -37,20 +39,54 @@ impl Payload {
 }
 
 impl World {
+    fn meet_message(&mut self, stage: Stage, message: &Message) -> Verdict {
+        if !self.script.watches(stage) {
+            return Verdict::Pass;
+        }
+        let (machine, peer) = match stage {
+            Stage::Deliver => (message.to, message.from),
+            _ => (message.from, message.to),
+        };
+        let payload = &message.payload;
+        let ending = match payload {
+            Payload::Answer { answer, .. } => Some(match **answer {
+                Answer::Refused(Refusal::Unknown) => Ending::Unknown,
+                Answer::Refused(_) => Ending::Rejected,
+                _ => Ending::Ok,
+            }),
+            _ => None,
+        };
+        self.meet(Moment {
+            also: payload.proposal_name(),
+            peer: Some(peer),
+            partition: payload.partition(),
+            entry: payload.entry(),
+            ending,
+            ..Moment::new(stage, payload.name(), machine)
+        })
+    }
+
     /// Puts a message on the wire, unless the scenario meddles with it.
     pub(super) fn send(&mut self, mut message: Message) {
         let (name, from, to) = (message.payload.name(), message.from, message.to);
         let partition = message.payload.partition();
         message.line =
             self.recorder.line(self.now, Kind::Send, name, Some(from), Some(to), partition);
-        let moment = Moment { stage: Stage::Send, name, machine: from, peer: Some(to), partition };
-        match self.meet(moment) {
+        match self.meet_message(Stage::Send, &message) {
             Verdict::Pass => self.transmit(message),
-            Verdict::Drop => self.lost(&message, "the scenario"),
+            Verdict::Drop | Verdict::Gone | Verdict::Crash(..) => self.lost(&message, "the scenario"),
             Verdict::Later(at) => self.schedule(at, Due::Arrive(Box::new(message))),
             Verdict::Hold(label) => self.script.keep(label, Due::Arrive(Box::new(message))),
+            Verdict::Record(label) => {
+                self.script.record(label, Due::Arrive(Box::new(message.clone())));
+                self.transmit(message);
+            }
             Verdict::Twice(at) => {
                 self.schedule(at, Due::Arrive(Box::new(message.clone())));
+                self.transmit(message);
+            }
+            Verdict::Corrupt => {
+                message.payload.corrupt();
                 self.transmit(message);
             }
             Verdict::Fail(_) => self.refuse(message),
@@ -78,7 +114,13 @@ impl World {
 
     fn lost(&mut self, message: &Message, by: &'static str) {
         let (from, to) = (message.from, message.to);
-        self.recorder.lost(self.now, message.payload.name(), from, to, message.line, by);
+        let at = At {
+            machine: Some(to),
+            peer: Some(from),
+            of: Some(message.line),
+            ..At::default()
+        };
+        self.recorder.said(self.now, Kind::Drop, message.payload.name(), at, || by.to_owned());
         if let Payload::Raft { is_snapshot: true, .. } = message.payload {
             self.snapshot_sent(message.from, message.life, message.to, false);
         }
@@ -104,7 +146,7 @@ impl World {
     /// Asks to be admitted, on behalf of a machine that is nobody yet.
     pub(super) fn send_join(&mut self, machine: usize, to: usize, request: Request) {
         let life = self.machines[machine].life;
-        let op = self.joining_op;
+        let op = self.nobody;
         let payload = Payload::Request { op, request: Box::new(request) };
         self.send(Message { from: machine, to, life, payload, line: 0 });
     }
@@ -118,33 +160,50 @@ impl World {
         let payload = Payload::Answer {
             to_life: asker.life,
             op: asker.op,
+            of: call_name(&asker.request),
             answer: Box::new(answer),
         };
         self.send(Message { from: machine, to: asker.machine, life, payload, line: 0 });
     }
 
     /// A message has reached its machine.
-    pub(super) fn arrive(&mut self, message: Box<Message>) {
+    pub(super) fn arrive(&mut self, mut message: Box<Message>) {
         let (from, to) = (message.from, message.to);
         if !self.net.arrives(address(from), address(to)) {
             return self.lost(&message, "a cut link");
         }
-        let name = message.payload.name();
-        let partition = message.payload.partition();
-        let moment = Moment { stage: Stage::Deliver, name, machine: to, peer: Some(from), partition };
-        match self.meet(moment) {
+        match self.meet_message(Stage::Deliver, &message) {
             Verdict::Pass => {}
             Verdict::Drop => return self.lost(&message, "the scenario"),
-            Verdict::Later(at) => return self.schedule(at, Due::Arrive(message)),
-            Verdict::Hold(label) => return self.script.keep(label, Due::Arrive(message)),
-            Verdict::Twice(at) => self.schedule(at, Due::Arrive(message.clone())),
-            Verdict::Fail(_) => return self.refuse(*message),
+            Verdict::Later(at) => return self.schedule(at, Due::Deliver(message)),
+            Verdict::Hold(label) => return self.script.keep(label, Due::Deliver(message)),
+            Verdict::Record(label) => self.script.record(label, Due::Deliver(message.clone())),
+            Verdict::Twice(at) => self.schedule(at, Due::Deliver(message.clone())),
+            Verdict::Corrupt => message.payload.corrupt(),
+            Verdict::Fail(_) | Verdict::Gone => return self.refuse(*message),
+            Verdict::Crash(_, keep, lasting) => {
+                self.lose_power(to, keep, lasting);
+                return self.refuse(*message);
+            }
         }
+        self.deliver_now(*message);
+    }
+
+    /// A message that nothing meddles with any more is given to its machine.
+    pub(super) fn deliver_now(&mut self, message: Message) {
+        let (from, to) = (message.from, message.to);
         if self.machines[to].process.is_none() && !matches!(message.payload, Payload::Answer { .. }) {
-            return self.refuse(*message);
+            return self.refuse(message);
         }
-        self.recorder.delivered(self.now, name, from, to, message.line, partition);
-        self.deliver(*message);
+        let at = At {
+            machine: Some(to),
+            peer: Some(from),
+            partition: message.payload.partition(),
+            of: Some(message.line),
+            bytes: Some(message.payload.size()),
+        };
+        self.recorder.put(self.now, Kind::Deliver, message.payload.name(), at, String::new());
+        self.deliver(message);
     }
 
     fn deliver(&mut self, message: Message) {
@@ -152,8 +211,8 @@ impl World {
         match payload {
             Payload::Raft { bytes, is_snapshot } => self.deliver_raft(from, life, to, &bytes, is_snapshot),
             Payload::Request { op, request } => self.deliver_request(from, life, to, op, *request),
-            Payload::Answer { to_life, op, answer } => {
-                if op == self.joining_op {
+            Payload::Answer { to_life, op, answer, .. } => {
+                if op == self.nobody {
                     self.joined(to, &answer);
                 } else if self.machines[to].life == to_life && self.machines[to].process.is_some() {
                     self.done(to, op, Outcome::Call(Ok(*answer)));
@@ -266,15 +325,5 @@ impl World {
             _ => super::copy::copy_failed(narad_core::mover::Fault::Unreachable),
         };
         self.done(machine, op, outcome);
-    }
-
-    /// Appends an entry that this node leads, or believes that it does.
-    pub(super) fn append_entry(
-        &mut self,
-        machine: usize,
-        op: narad_core::effects::OpId,
-        entry: &Entry,
-    ) {
-        self.feed_append(machine, op, entry);
     }
 }
