@@ -6,10 +6,12 @@
 //! smaller ones that may fail like it.
 
 mod action;
+mod check;
 mod cluster;
 mod error;
 mod expect;
 mod faults;
+mod file;
 mod load;
 mod name;
 mod read;

@@ -561,3 +561,49 @@ words! {
         RaiseVersion = "raise-version",
     }
 }
+
+impl Action {
+    /// Returns the word of `do`.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        super::table::Choice::name(self)
+    }
+
+    /// Whether it is done to the very message, proposal or work of `on`, at that moment.
+    #[must_use]
+    pub const fn is_on_the_spot(&self) -> bool {
+        matches!(
+            self,
+            Self::Hold {}
+                | Self::Record {}
+                | Self::Drop {}
+                | Self::Duplicate { .. }
+                | Self::Delay { .. }
+                | Self::Corrupt {}
+                | Self::Fail { .. }
+                | Self::CrashWithin { .. }
+        )
+    }
+
+    /// Whether an operator does it, and is answered.
+    #[must_use]
+    pub const fn is_operators(&self) -> bool {
+        matches!(
+            self,
+            Self::Drain { .. }
+                | Self::Cancel { .. }
+                | Self::Move { .. }
+                | Self::Abort { .. }
+                | Self::Pin { .. }
+                | Self::Unpin { .. }
+                | Self::CreateTopic { .. }
+                | Self::DeleteTopic { .. }
+                | Self::Policy { .. }
+                | Self::Transfer { .. }
+                | Self::Retire { .. }
+                | Self::DeclareLost { .. }
+                | Self::Propose { .. }
+                | Self::Join { .. }
+        )
+    }
+}

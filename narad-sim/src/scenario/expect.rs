@@ -313,17 +313,15 @@ impl Expect {
         let within = reader.optional::<Duration>("within");
         let always = reader.optional::<bool>("always");
         let not = reader.optional::<bool>("not");
-        let mut conditions = Some(Vec::new());
+        let mut conditions = Vec::new();
         for variant in Condition::VARIANTS {
             let Some(item) = reader.item(variant.name) else { continue };
             let inner = Reader::open_is(reader.cx, item, &reader.key(variant.name));
             let read = Condition::read_named(variant.name, &inner);
-            let read = inner.finish_as(&format!("of the condition `{}`", variant.name)).and(read);
-            conditions = conditions.zip(read).map(|(mut all, one)| {
-                all.push(one);
-                all
-            });
+            conditions
+                .push(inner.finish_as(&format!("of the condition `{}`", variant.name)).and(read));
         }
+        let conditions: Option<Vec<Condition>> = conditions.into_iter().collect();
         reader.finish_as("of an expectation")?;
         let conditions = conditions?;
         if conditions.is_empty() {

@@ -40,12 +40,7 @@ impl<'t> Cx<'t> {
     }
 
     /// Returns the text of a value that must be one.
-    pub(super) fn text<'i>(
-        &self,
-        item: &'i Item<'_>,
-        key: &str,
-        allowed: &str,
-    ) -> Option<&'i str> {
+    pub(super) fn text<'i>(&self, item: &'i Item<'_>, key: &str, allowed: &str) -> Option<&'i str> {
         let text = item.get_ref().as_str();
         if text.is_none() {
             self.refuse(item, key, allowed);
@@ -146,12 +141,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    pub(super) fn over(
-        cx: &'t Cx<'t>,
-        table: &'t DeTable<'t>,
-        path: &str,
-        at: usize,
-    ) -> Self {
+    pub(super) fn over(cx: &'t Cx<'t>, table: &'t DeTable<'t>, path: &str, at: usize) -> Self {
         let path = path.to_owned();
         Self { cx, table: Keys::Table(table), path, at, known: RefCell::default() }
     }

@@ -225,21 +225,36 @@ fn intern(stage: Stage, name: &str) -> Option<&'static str> {
 
 /// Keys of `on` that say what happens: exactly one of them is given.
 pub(super) const STAGES: &[Key] = &{
-    const fn key(
-        name: &'static str,
-        about: &'static [&'static str],
-        example: &'static str,
-    ) -> Key {
-        Key { name, about, kind: || "the name of an event".to_owned(), keys: || &[], need: Need::Optional, example }
+    const fn key(name: &'static str, about: &'static [&'static str], example: &'static str) -> Key {
+        Key {
+            name,
+            about,
+            kind: || "the name of an event".to_owned(),
+            keys: || &[],
+            need: Need::Optional,
+            example,
+        }
     }
     [
-        key("effect", &["A node has asked for the work or proposal; it has not been carried out."], "\"flip\""),
-        key("performed", &["It has been carried out; the node that asked does not know yet."], "\"install\""),
+        key(
+            "effect",
+            &["A node has asked for the work or proposal; it has not been carried out."],
+            "\"flip\"",
+        ),
+        key(
+            "performed",
+            &["It has been carried out; the node that asked does not know yet."],
+            "\"install\"",
+        ),
         key("done", &["Its outcome reaches the node that asked."], "\"prepare\""),
         key("send", &["The message is about to leave its sender."], "\"list\""),
         key("deliver", &["The message is about to reach its receiver."], "\"prepare-answer\""),
         key("applied", &["A node applied the command."], "\"mark-dead\""),
-        key("committed", &["The first node applied the command: it is in the log for good."], "\"flip\""),
+        key(
+            "committed",
+            &["The first node applied the command: it is in the log for good."],
+            "\"flip\"",
+        ),
         key("note", &["A node said so."], "\"mover-not-converged\""),
         key("phase", &["A move entered the phase."], "\"drain\""),
         key("freeze", &["A partition was frozen (`begin`), or is no more (`end`)."], "\"begin\""),
@@ -271,8 +286,16 @@ impl Value for On {
         fine?;
         let [(stage, name)] = found.as_slice() else {
             let words: Vec<&str> = Stage::ALL.iter().map(|stage| stage.word()).collect();
-            let what = if found.is_empty() { "what happens is missing" } else { "this is more than one event" };
-            cx.complain(reader.line(), path, format!("{what}: give exactly one of {}", words.join(", ")));
+            let what = if found.is_empty() {
+                "what happens is missing"
+            } else {
+                "this is more than one event"
+            };
+            cx.complain(
+                reader.line(),
+                path,
+                format!("{what}: give exactly one of {}", words.join(", ")),
+            );
             return None;
         };
         Some(Self { stage: *stage, name, filter: filter? })

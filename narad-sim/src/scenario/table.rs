@@ -93,18 +93,29 @@ macro_rules! field_type {
 }
 
 macro_rules! field_need {
-    (req) => { $crate::scenario::table::Need::Required };
-    (opt) => { $crate::scenario::table::Need::Optional };
+    (req) => {
+        $crate::scenario::table::Need::Required
+    };
+    (opt) => {
+        $crate::scenario::table::Need::Optional
+    };
     (def $ty:ty = $default:expr) => {
         $crate::scenario::table::Need::Default(|| {
-            $crate::scenario::table::Value::write(&{ let value: $ty = $default; value })
+            $crate::scenario::table::Value::write(&{
+                let value: $ty = $default;
+                value
+            })
         })
     };
 }
 
 macro_rules! field_read {
-    ($reader:ident, $key:literal, req $ty:ty) => { $reader.required::<$ty>($key) };
-    ($reader:ident, $key:literal, opt $ty:ty) => { $reader.optional::<$ty>($key) };
+    ($reader:ident, $key:literal, req $ty:ty) => {
+        $reader.required::<$ty>($key)
+    };
+    ($reader:ident, $key:literal, opt $ty:ty) => {
+        $reader.optional::<$ty>($key)
+    };
     ($reader:ident, $key:literal, def $ty:ty = $default:expr) => {
         $reader.optional::<$ty>($key).map(|given| given.unwrap_or_else(|| $default))
     };
@@ -120,7 +131,10 @@ macro_rules! field_write {
         }
     };
     ($out:ident, $key:literal, $field:expr, def $ty:ty = $default:expr) => {
-        if *$field != { let value: $ty = $default; value } {
+        if *$field != {
+            let value: $ty = $default;
+            value
+        } {
             $out.push(($key, $crate::scenario::table::Value::write($field)));
         }
     };
