@@ -79,6 +79,8 @@ pub(crate) enum Due {
     Join(usize),
     /// A question is asked, or an entry appended, once more.
     Again { machine: usize, operation: Box<Operation> },
+    /// An operator asks again.
+    Ask(Box<act::Asked>, Place),
     /// What a step brought about ends.
     Undo(Box<act::Undo>),
 }
@@ -224,6 +226,7 @@ impl World {
             }
             Due::Join(machine) => self.ask_to_join(machine),
             Due::Again { machine, operation } => self.again(machine, *operation),
+            Due::Ask(asked, place) => self.ask(*asked, place),
             Due::Undo(undo) => self.undo(*undo),
         }
     }

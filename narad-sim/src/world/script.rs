@@ -7,7 +7,9 @@ use narad_core::metastore::{Command, Entry, Fence};
 
 use super::machine::Machine;
 use super::{Due, World};
-use crate::scenario::{Action, Ending, Failure, Filter, Keep, Label, On, Stage, Step, Who};
+use crate::scenario::{
+    Action, Ending, Expect, Failure, Filter, Keep, Label, On, Stage, Step, Who,
+};
 use crate::time::Time;
 
 /// A point in the life of a message, a proposal or a work.
@@ -95,8 +97,11 @@ pub(crate) struct Place {
 }
 
 impl Script {
-    pub(crate) fn new(steps: Vec<Step>) -> Self {
+    pub(crate) fn new(steps: Vec<Step>, expects: &[Expect]) -> Self {
         let mut watched = [false; Stage::ALL.len()];
+        for stage in super::judge::watched(expects) {
+            watched[stage as usize] = true;
+        }
         for step in &steps {
             if let Some(on) = &step.when.on {
                 watched[on.stage as usize] = true;
@@ -158,6 +163,7 @@ impl World {
     }
 
     fn meet_watched(&mut self, moment: Moment<'_>) -> Verdict {
+        self.expectations_meet(&moment);
         let mut verdict = Verdict::Pass;
         let life = self.machines[moment.machine].life;
         for at in 0..self.script.steps.len() {
@@ -222,7 +228,7 @@ impl World {
         filter_counts.counts(state.occurrences)
     }
 
-    fn fits(&self, on: &On, moment: &Moment<'_>) -> bool {
+    pub(super) fn fits(&self, on: &On, moment: &Moment<'_>) -> bool {
         let Filter { node, peer, partition, by, about, outcome, forced, reason, .. } = &on.filter;
         let is = |who: &Option<Who>, machine: Option<usize>| match who {
             None => true,
@@ -248,6 +254,7 @@ impl World {
             return;
         }
         self.script.taken.insert(label.clone(), now);
+        self.expectations_since(label);
         // Steps that wait for nothing but this one.
         for (at, step) in self.script.steps.clone().into_iter().enumerate() {
             if step.when.since.as_ref() == Some(label) && step.when.on.is_none() {
