@@ -8,6 +8,7 @@
 mod action;
 mod check;
 mod cluster;
+mod draw;
 mod error;
 mod expect;
 mod faults;
@@ -26,6 +27,7 @@ pub use self::action::{Action, DiskAction, Failure, Files, Forged, Keep, Platter
 pub use self::cluster::{
     AbstractLog, Cluster, ConfigChange, MetastoreKind, Pace, PolicyChange, Raft,
 };
+pub use self::draw::{Bias, Choices, DrawOptions, Tape};
 pub use self::error::{Problem, ScenarioError};
 pub use self::expect::{
     Condition, Counter, Expect, Extent, MemberIs, ProcessIs, ReplyIs, is_within,
