@@ -7,22 +7,24 @@ use std::time::Duration;
 use narad_core::config::Config;
 use narad_core::effects::Effects;
 use narad_core::ids::{Incarnation, NodeId, StoreUuid};
-use narad_core::metastore::Addresses;
 use narad_core::node::Identity as Me;
 use narad_core::peer::{Answer, Request};
 use narad_runtime::broker::{Broker, Standpoint};
 use narad_runtime::disk::Disk;
 use narad_runtime::disk::mem::Keep;
-use narad_runtime::raft::{Loaded, MemStore, Raft, RaftConfig, RaftLogging, RaftStore};
+use narad_runtime::raft::{Loaded, MemStore, RaftConfig, RaftLogging, RaftStore as _};
 use narad_runtime::replica::Actions;
-use narad_runtime::store::hands::Storage;
+use narad_runtime::storage::Storage;
 use narad_runtime::store::identity::{self, Identity};
 use narad_runtime::store::{PartitionStore, SegmentStore};
 
-use super::machine::{Ground, LogDisk, Process, Saved};
+use super::machine::{Ground, LogImage, Process, Saved};
+use super::observe::At;
+use super::replica::{Hearing, Replicated, Seat};
+use super::setup::{addresses, store_uuid};
 use super::{Due, Local, World};
-use crate::metastore::Replicated;
-use crate::oracle::{End, Fact};
+use crate::oracle::{DiskChange, End, Fact};
+use crate::scenario::Raft as RaftTimes;
 use crate::time::Time;
 use crate::trace::Kind;
 
@@ -43,20 +45,23 @@ impl World {
         self.machines[machine].clock.restart(now);
         match self.boot(machine) {
             Ok(Some((process, mut actions))) => {
-                let incarnation = process.incarnation;
+                let (life, node) = (process.incarnation, process.replica.node().identity().node);
                 self.machines[machine].process = Some(process);
                 self.recorder.line(now, Kind::Fault, "start", Some(machine), None, None);
-                self.observe(Fact::Started { machine, incarnation });
+                self.recorder.count("restarts");
+                self.observe(Fact::Started { node, life });
+                self.restored(machine);
                 self.carry_out(machine, &mut actions);
-                self.plan_wake(machine);
-                self.plan_log();
                 self.set_recurring(machine);
+                self.plan_wake(machine);
+                self.reach_changed();
             }
             // Nobody yet: it asks to be admitted first.
             Ok(None) => {}
             Err(why) => {
-                self.recorder.said(now, Kind::Fault, "does-not-start", machine, &why);
-                self.observe(Fact::NotStarted { machine, why: &why });
+                let at = At { machine: Some(machine), ..At::default() };
+                self.recorder.said(now, Kind::Fault, "does-not-start", at, || why);
+                self.recorder.count_fault("does-not-start");
                 self.schedule(now.after(4 * Self::RESTART_PAUSE), Due::Start(machine));
             }
         }
@@ -81,7 +86,7 @@ impl World {
         let draw = self.chance.branch("store-uuid").branch_no(machine as u64 ^ now.0).any();
         let it = &mut self.machines[machine];
         let text = |error: &dyn std::error::Error| error.to_string();
-        let uuid = StoreUuid(u128::from(draw) << 64 | (machine as u128 + 1));
+        let uuid = StoreUuid(u128::from(draw) << 64 | store_uuid(machine).0);
         let me = Identity::open(&it.disk, &it.name, || Ok(uuid)).map_err(|e| text(&e))?;
         let Some(node) = me.node else {
             self.begin_to_join(machine);
@@ -89,7 +94,8 @@ impl World {
         };
         it.node = Some(node);
         let has_started = identity::has_started(&it.disk).map_err(|e| text(&e))?;
-        if has_started && it.log.is_lost() {
+        let is_lost = it.log.as_ref().is_some_and(|log| log.load().is_ok_and(|found| found == Loaded::empty(NodeId(0))));
+        if has_started && is_lost {
             return Err("the replicated log is missing: restore it, or replace the node".into());
         }
         let life = identity::next_incarnation(&it.disk).map_err(|e| text(&e))?;
@@ -109,20 +115,23 @@ impl World {
             store_uuid: me.store,
             addrs: addresses(machine),
         };
-        let config = Config { jitter_seed: self.setup.jitter_seed ^ node.0, ..self.setup.config.clone() };
-        let seat = crate::metastore::Seat { now: local, me: who, incarnation: life, config, held };
-        let mut actions = Actions::default();
-        let replica = match &it.log {
-            LogDisk::Raft(store) => {
-                let raft = raft_config(&self.setup.raft, node, life, self.setup.raft_seed);
-                Replicated::raft(raft, store.clone(), seat, &mut actions).map_err(|e| text(&e))?
-            }
-            LogDisk::Abstract(kept) => {
-                let log = self.log.as_mut().expect("the log is abstract everywhere");
-                Replicated::of_abstract(log, kept.clone(), seat, &mut actions).map_err(|e| text(&e))?
-            }
-        };
+        let config = Config { jitter_seed: self.setup.seed ^ node.0, ..self.setup.config.clone() };
+        let seat = Seat { now: local, me: who, incarnation: life, config, held };
+        let mut actions = Actions { listens: true, ..Actions::default() };
+        let raft = it.log.clone();
         self.remember_node(node, machine);
+        self.up[machine] = true;
+        let hearing = Hearing { net: &self.net, up: &self.up, by_node: &self.by_node };
+        let replica = match (raft, self.log.as_mut()) {
+            (Some(store), _) => {
+                let times = &self.setup.scenario.cluster.raft;
+                let config = raft_config(times, node, life, self.setup.seed);
+                Replicated::of_raft(config, store, seat, &mut actions)
+            }
+            (None, Some(log)) => Replicated::of_abstract(log, &hearing, now, seat, &mut actions),
+            (None, None) => unreachable!("a machine has one log or the other"),
+        };
+        let replica = replica.map_err(|error| text(&error))?;
         let process = Process {
             replica,
             incarnation: life,
@@ -142,7 +151,7 @@ impl World {
         Ok(Some((process, actions)))
     }
 
-    fn remember_node(&mut self, node: NodeId, machine: usize) {
+    pub(super) fn remember_node(&mut self, node: NodeId, machine: usize) {
         let at = usize::try_from(node.0).expect("node ids are small");
         if self.by_node.len() <= at {
             self.by_node.resize(at + 1, None);
@@ -152,26 +161,27 @@ impl World {
 
     /// Ends the process; what it has written stays in the page cache.
     pub(crate) fn kill(&mut self, machine: usize) {
-        self.end(machine, End::Killed, |disk| disk.kill());
+        self.end_process(machine, End::Killed, narad_runtime::disk::MemDisk::kill);
     }
 
     /// Ends the process and drops what was not synced, except for what `keep` says.
     pub(crate) fn power_loss(&mut self, machine: usize, keep: Keep) {
-        if let LogDisk::Raft(store) = &self.machines[machine].log {
+        if let Some(store) = &self.machines[machine].log {
             store.crash();
         }
-        self.end(machine, End::PowerLost, |disk| disk.crash(keep));
+        self.end_process(machine, End::PowerLost, |disk| disk.crash(keep));
     }
 
     /// The process cannot go on, and says so; whoever looks after it starts it again.
     pub(super) fn end_by_itself(&mut self, machine: usize, why: &str) {
-        self.recorder.said(self.now, Kind::Fault, "stopped", machine, why);
-        self.end(machine, End::Stopped, |disk| disk.kill());
+        let at = At { machine: Some(machine), ..At::default() };
+        self.recorder.said(self.now, Kind::Fault, "gave-up", at, || why.to_owned());
+        self.end_process(machine, End::Gave, narad_runtime::disk::MemDisk::kill);
         self.machines[machine].wanted = true;
         self.schedule(self.now.after(Self::RESTART_PAUSE), Due::Start(machine));
     }
 
-    fn end(
+    fn end_process(
         &mut self,
         machine: usize,
         how: End,
@@ -180,22 +190,29 @@ impl World {
         let name = match how {
             End::Killed => "kill",
             End::PowerLost => "power-loss",
-            End::Stopped => "end",
+            End::Stopped => "stop",
+            End::Gave => "end",
         };
         self.recorder.line(self.now, Kind::Fault, name, Some(machine), None, None);
+        let now = self.now;
         let it = &mut self.machines[machine];
         it.wanted = false;
         it.life += 1;
         it.paused = None;
-        it.lagged.clear();
         it.joins_through = None;
         it.process = None;
         treat(&it.disk);
-        if let (Some(log), Some(node)) = (self.log.as_mut(), it.node) {
-            log.ended(node);
+        let node = it.node;
+        self.up[machine] = false;
+        if let Some(node) = node {
+            let hearing = Hearing { net: &self.net, up: &self.up, by_node: &self.by_node };
+            if let Some(log) = self.log.as_mut() {
+                log.stop(now, node, &hearing);
+            }
+            self.observe(Fact::Ended { node, how });
         }
-        self.observe(Fact::Ended { machine, how });
-        self.plan_log();
+        self.forget_asks_of(machine);
+        self.reach_changed();
     }
 
     /// Withholds everything from a process for so long; its clock goes on.
@@ -208,6 +225,7 @@ impl World {
         it.paused.get_or_insert_default();
         it.stuck_until = until;
         self.schedule(until, Due::GoOn(machine, until));
+        self.reach_changed();
     }
 
     /// Lets a paused process go on: what it has missed happens at once, in its old order.
@@ -221,33 +239,66 @@ impl World {
         }
         self.machines[machine].wake_at = Time::NEVER;
         self.plan_wake(machine);
+        self.reach_changed();
     }
 
     /// Remembers the whole medium of a machine under a name.
     pub(crate) fn save_disk(&mut self, machine: usize, label: String) {
-        let it = &mut self.machines[machine];
-        let saved = Saved { disk: it.disk.image(), log: it.log.image(), node: it.node };
-        it.saved.insert(label, saved);
+        let saved = self.image_of(machine);
+        self.machines[machine].saved.insert(label, saved);
+    }
+
+    /// Returns what a loss of power would leave of a machine's medium.
+    pub(crate) fn image_of(&self, machine: usize) -> Saved {
+        let it = &self.machines[machine];
+        let durable = match (&self.log, it.node) {
+            (Some(log), Some(node)) => Some(log.save(node)),
+            _ => None,
+        };
+        let log = it.log.as_ref().map(MemStore::image);
+        Saved { disk: it.disk.image(Keep::Nothing), log, durable, node: it.node }
     }
 
     /// Puts another medium into a machine whose process does not run.
     pub(crate) fn put_disk(&mut self, machine: usize, saved: &Saved) {
+        self.tell_of_disk(machine, DiskChange::Replaced);
         let it = &mut self.machines[machine];
         assert!(it.process.is_none(), "a disk is changed while nothing runs on it");
         it.disk.restore(&saved.disk);
-        it.log = saved.log.image();
+        it.log = saved.log.as_ref().map(LogImage::to_store);
         it.node = saved.node;
-        self.observe(Fact::DiskReplaced { machine });
+        if let (Some(log), Some(durable), Some(node)) =
+            (self.log.as_mut(), &saved.durable, saved.node)
+        {
+            log.restore(node, durable.clone());
+        }
     }
 
     /// Puts an empty medium into a machine.
     pub(crate) fn wipe_disk(&mut self, machine: usize) {
+        self.tell_of_disk(machine, DiskChange::Lost);
         let it = &mut self.machines[machine];
         assert!(it.process.is_none(), "a disk is changed while nothing runs on it");
-        it.disk.restore(&narad_runtime::disk::MemDisk::new().image());
-        it.log = it.log.emptied();
-        it.node = None;
-        self.observe(Fact::DiskReplaced { machine });
+        it.disk.restore(&narad_runtime::disk::MemDisk::new().image(Keep::Nothing));
+        it.log = it.log.as_ref().map(|_| MemStore::new(NodeId(0)));
+        if let (Some(log), Some(node)) = (self.log.as_mut(), it.node) {
+            log.restore(node, crate::metastore::Durable::default());
+        }
+        self.machines[machine].node = None;
+    }
+
+    fn tell_of_disk(&mut self, machine: usize, change: DiskChange) {
+        if let Some(node) = self.machines[machine].node {
+            self.observe(Fact::Disk { node, change });
+        }
+    }
+
+    /// Tells of the state that a node starts from.
+    fn restored(&mut self, machine: usize) {
+        let Some(process) = &self.machines[machine].process else { return };
+        let node = process.replica.node().identity().node;
+        let state = process.replica.node().state().clone();
+        self.observe(Fact::Restored { node, state: &state });
     }
 
     fn begin_to_join(&mut self, machine: usize) {
@@ -290,7 +341,7 @@ impl World {
         if me.join(&it.disk, Self::CLUSTER, *node).is_err() {
             return;
         }
-        it.log = it.log.begun(*node);
+        it.log = it.log.as_ref().map(|_| MemStore::new(*node));
         it.joins_through = None;
         self.start(machine);
     }
@@ -301,15 +352,15 @@ impl World {
 
 
 fn raft_config(
-    times: &super::setup::RaftTimes,
+    times: &RaftTimes,
     node: NodeId,
     life: Incarnation,
     seed: u64,
 ) -> RaftConfig {
     RaftConfig {
-        election_ticks_min: times.election_ticks_min,
-        election_ticks_max: times.election_ticks_max,
-        heartbeat_ticks: times.heartbeat_ticks,
+        election_ticks_min: times.election_ticks_min as usize,
+        election_ticks_max: times.election_ticks_max as usize,
+        heartbeat_ticks: times.heartbeat_ticks as usize,
         snapshot_entries: times.snapshot_entries,
         keep_entries: times.keep_entries,
         election_seed: Some(seed),
