@@ -15,9 +15,13 @@ mod faults;
 mod file;
 mod load;
 mod name;
+mod plan;
 mod read;
+mod shrink;
 mod step;
 mod table;
+#[cfg(test)]
+mod tests;
 mod value;
 pub mod vocabulary;
 

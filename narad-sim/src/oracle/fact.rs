@@ -279,6 +279,15 @@ pub enum Fact<'a> {
         /// Whether the node had closed its ingress because it leaves.
         closed: bool,
     },
+    /// A gate admitted an append; the log is written next.
+    Admitted {
+        /// The node.
+        node: NodeId,
+        /// The partition.
+        partition: PartitionId,
+        /// The reign.
+        epoch: Epoch,
+    },
     /// Records were written to a live log and are durable; whether they may be acknowledged is
     /// asked next.
     Appended {
@@ -345,8 +354,10 @@ pub enum Fact<'a> {
         node: NodeId,
         /// The partition.
         partition: PartitionId,
-        /// The reign.
+        /// The reign of that owner.
         epoch: Epoch,
+        /// The reign in which the consumer was given the record.
+        fetched: Epoch,
         /// The record.
         offset: Offset,
     },
