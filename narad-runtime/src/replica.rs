@@ -210,6 +210,23 @@ impl<S: RaftStore> Replica<S> {
         self.advance(now, out)
     }
 
+    /// Hands the lead to another voter, on nobody's behalf: for drivers that let leadership change.
+    ///
+    /// # Errors
+    ///
+    /// As [`Replica::handle`].
+    pub fn hand_over(
+        &mut self,
+        now: Instant,
+        to: NodeId,
+        out: &mut Actions,
+    ) -> Result<(), ReplicaError> {
+        if let Err(error) = self.raft.transfer_leadership(to) {
+            tracing::debug!(%to, %error, "the lead was not handed over");
+        }
+        self.advance(now, out)
+    }
+
     /// Returns the node machine, to look at.
     pub const fn node(&self) -> &Node {
         &self.node

@@ -52,7 +52,7 @@ use std::time::Duration;
 
 use narad_core::config::{Config, Policy};
 use narad_core::freeze::gate::Standing;
-use narad_core::ids::{Epoch, NodeId, Offset, PartitionId};
+use narad_core::ids::{Epoch, LogIndex, NodeId, Offset, PartitionId};
 use narad_core::metastore::{Command, State};
 use narad_core::mover;
 use narad_core::node::Note;
@@ -61,6 +61,7 @@ pub use fact::{Directory, DiskChange, End, Fact, Origin, Read};
 pub use look::{LogView, Look};
 
 use crate::outcome::{Summary, Violation};
+use crate::scenario::Ending;
 use book::{Asked, Book};
 use part::{Acked, Try};
 use s11_delivery::Deliveries;
@@ -155,6 +156,11 @@ impl Oracle {
     /// fact about it.
     pub fn state(&self) -> Option<&State> {
         self.book.state()
+    }
+
+    /// Returns how the newest entry of the log ended, if that is the one.
+    pub fn ending_of(&self, index: LogIndex) -> Option<Ending> {
+        self.book.ending().filter(|(newest, _)| *newest == index).map(|(_, ending)| ending)
     }
 
     /// Returns what did not hold, in the order in which it was seen.

@@ -1,10 +1,11 @@
 //! One run: a scenario and a seed, from the first event to the verdict.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::outcome::{Summary, Violation};
-use crate::scenario::{MetastoreKind, Scenario};
+use crate::outcome::Summary;
+use crate::scenario::Scenario;
 use crate::time::Time;
 use crate::world::World;
 use crate::world::observe::Sink;
@@ -81,7 +82,7 @@ pub fn run(scenario: &Scenario, options: RunOptions<'_>) -> Run {
         }
         until_event.is_none_or(|until| events < until)
             && !(events % 64 == 0 && stop.is_some_and(|stop| stop.load(Ordering::Relaxed)))
-            && !world.oracle.is_hopeless()
+            && !world.is_hopeless()
     };
     let safety = Time::from_start(scenario.head.safety);
     let mut is_whole = true;
@@ -118,31 +119,25 @@ fn live(world: &mut World, most: Duration, goes_on: &mut dyn FnMut(&World) -> bo
 }
 
 fn summary(world: &World, scenario: &Scenario, seed: u64) -> Summary {
-    let counted = world.oracle.counted();
-    let name = |names: &std::collections::BTreeMap<&'static str, u64>| {
+    let name = |names: &BTreeMap<&'static str, u64>| {
         names.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
     };
-    let violations: Vec<Violation> = world.oracle.violations().to_vec();
-    Summary {
+    let mut summary = Summary {
         scenario: scenario.head.name.clone(),
         seed,
-        metastore: match scenario.cluster.metastore {
-            MetastoreKind::Raft => "raft".to_owned(),
-            MetastoreKind::Abstract => "abstract".to_owned(),
-        },
+        metastore: scenario.cluster.metastore.word().to_owned(),
         classes: scenario.classes(),
         nodes: scenario.cluster.machines(),
-        partitions: world.newest().map_or(0, |state| {
-            u32::try_from(state.assignments().len()).unwrap_or(u32::MAX)
-        }),
         events: world.recorder.events,
         simulated_us: world.now.as_micros(),
         write_over_copy: scenario.workload.produce.write_over_copy.map(|rate| rate.0),
         notes: name(&world.recorder.notes),
         faults: name(&world.recorder.faults),
-        violations,
-        waiting: world.restless(),
+        waiting: world.oracle.waiting(&world.view()),
         trace_hash: world.recorder.trace_hash(),
-        ..counted
-    }
+        ..Summary::default()
+    };
+    world.oracle.summarise(&mut summary);
+    summary.violations.clone_from(&world.violations);
+    summary
 }

@@ -29,8 +29,9 @@ mod serve;
 pub(crate) mod setup;
 mod traffic;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::mem;
+use std::time::Duration;
 
 use narad_core::effects::OpId;
 use narad_core::ids::{LogIndex, NodeId, PartitionId};
@@ -41,18 +42,19 @@ use narad_runtime::replica::{Actions, Input, ReplicaError};
 use self::clients::{ClientDue, Clients};
 use self::machine::Machine;
 use self::message::Message;
-use self::observe::Recorder;
+use self::observe::{At, Recorder};
 use self::queue::Queue;
 use self::replica::Hearing;
 use self::script::{Place, Script};
 use self::setup::Setup;
 use crate::metastore::{AbstractLog, Access, Output};
 use crate::net::{Net, Parcel};
-use crate::oracle::{Fact, Oracle};
+use crate::oracle::{Fact, Look, Oracle};
 use crate::outcome::Violation;
 use crate::random::Random;
-use crate::scenario::Label;
+use crate::scenario::{Ending, Label};
 use crate::time::Time;
+use crate::trace::Kind;
 
 /// Something that will happen.
 #[derive(Clone, Debug)]
@@ -145,6 +147,16 @@ pub struct World {
     /// How each labelled step of an operator was answered.
     pub(crate) replies: BTreeMap<Label, act::Answered>,
     pub(crate) expectations: Vec<judge::Expectation>,
+    /// How entries ended, the newest last.
+    pub(crate) endings: VecDeque<(LogIndex, Ending)>,
+    /// Freezes that go on, since when.
+    pub(crate) frozen: BTreeMap<(usize, PartitionId), Time>,
+    /// The longest freeze of each partition that is over.
+    pub(crate) longest: BTreeMap<PartitionId, Duration>,
+    /// What did not hold.
+    pub(crate) violations: Vec<Violation>,
+    /// How many of the oracle's findings are among them.
+    judged: usize,
     /// Names what nobody waits for.
     pub(crate) nobody: OpId,
     actions: Actions,
@@ -153,6 +165,8 @@ pub struct World {
 impl World {
     /// How often a node may be woken in a row without time passing.
     const SPINS_MAX: u32 = 50;
+    /// Violations after which a run ends.
+    const VIOLATIONS_MAX: usize = 20;
 
     pub(crate) fn schedule(&mut self, at: Time, due: Due) {
         self.queue.push(at.max(self.now), due);
@@ -328,6 +342,22 @@ impl World {
         self.after_feeding(machine, actions, fed);
     }
 
+    /// Has the lead handed over, behind the controller's back.
+    pub(crate) fn transfer(&mut self, machine: usize, to: NodeId) {
+        let now = self.now;
+        let it = &mut self.machines[machine];
+        let (Some(process), Some(node)) = (&mut it.process, it.node) else { return };
+        if let Some(log) = self.log.as_mut() {
+            log.transfer(now, node, to);
+            return self.plan_log();
+        }
+        let local = it.clock.local(now);
+        let mut actions = mem::take(&mut self.actions);
+        actions.listens = true;
+        let fed = process.replica.hand_over(local, to, &mut actions);
+        self.after_feeding(machine, actions, fed);
+    }
+
     fn after_feeding(
         &mut self,
         machine: usize,
@@ -375,10 +405,13 @@ impl World {
             event: self.recorder.events,
             text,
         };
-        self.oracle.report(violation);
+        let at = At::default();
+        let (now, named) = (self.now, invariant.to_owned());
+        self.recorder.said(now, Kind::Violation, &named, at, || violation.text.clone());
+        self.violations.push(violation);
     }
 
-    pub(crate) const fn view(&self) -> facts::View<'_> {
+    pub(crate) fn view(&self) -> facts::View<'_> {
         facts::View {
             now: self.now,
             machines: &self.machines,
@@ -395,6 +428,60 @@ impl World {
             net: &self.net,
         };
         self.oracle.observe(self.recorder.events, fact, &view);
+        self.take_violations();
+    }
+
+    /// Writes down what the oracle has found.
+    fn take_violations(&mut self) {
+        while let Some(violation) = self.oracle.violations().get(self.judged) {
+            self.judged += 1;
+            let violation = violation.clone();
+            let now = self.now;
+            let text = || violation.text.clone();
+            self.recorder.said(now, Kind::Violation, &violation.invariant, At::default(), text);
+            self.violations.push(violation);
+        }
+    }
+
+    /// Judges what must hold before the world heals, and heals it.
+    pub(crate) fn begin_to_live(&mut self) {
+        self.judge(Oracle::finish_safety);
+        self.is_live_phase = true;
+        self.script.end();
+        self.heal_everything();
+        self.observe(Fact::Liveness);
+    }
+
+    /// Judges what must hold in the end.
+    pub(crate) fn end(&mut self) {
+        if self.is_live_phase {
+            self.judge(Oracle::finish_liveness);
+        } else {
+            self.judge(Oracle::finish_safety);
+        }
+        self.look_at_the_end();
+    }
+
+    fn judge(&mut self, how: fn(&mut Oracle, u64, &dyn Look)) {
+        let view = facts::View {
+            now: self.now,
+            machines: &self.machines,
+            by_node: &self.by_node,
+            net: &self.net,
+        };
+        how(&mut self.oracle, self.recorder.events, &view);
+        self.take_violations();
+    }
+
+    /// Lets the oracle look again while the world heals; returns whether nothing is left to do.
+    pub(crate) fn is_at_rest(&mut self) -> bool {
+        self.observe(Fact::Tick);
+        self.oracle.is_settled(&self.view())
+    }
+
+    /// Whether going on would tell nothing more.
+    pub(crate) fn is_hopeless(&self) -> bool {
+        self.violations.len() >= Self::VIOLATIONS_MAX
     }
 
     /// Lets the abstract log say all that it has to say now.

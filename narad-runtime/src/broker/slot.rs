@@ -22,7 +22,7 @@ use narad_core::ids::{Epoch, Incarnation, Offset, PartitionId, Token};
 use narad_core::partition::{Capture, Listing, Staged};
 use narad_core::time::Instant;
 
-use crate::log::{Appended, LogError, Record};
+use crate::log::{Appended, LogError, Record, Retained, Retention};
 use crate::store::PartitionLog;
 
 /// Reads what a slot needs to know of the node as a whole.
@@ -349,6 +349,30 @@ impl Slot {
         let (now, authority) = (self.standpoint.now(), self.standpoint.authority());
         inner.gate.may_ack(now, authority, Some(claimed))?;
         Ok(change(&*log)?)
+    }
+
+    /// Returns whether a record that is durable would be acknowledged now.
+    pub fn commits(&self) -> bool {
+        let inner = self.lock();
+        let (now, authority) = (self.standpoint.now(), self.standpoint.authority());
+        inner.log.is_some()
+            && !inner.gate.is_frozen()
+            && inner.gate.may_ack(now, authority, None).is_ok()
+    }
+
+    /// Applies retention, unless the partition is frozen: the capture says where the log begins
+    /// (field fault 6).
+    ///
+    /// # Errors
+    ///
+    /// If no log is open, the partition is frozen, or the disk fails.
+    pub fn retain(&self, keep: &Retention, now_ms: i64) -> Result<Retained, SlotError> {
+        let inner = self.lock();
+        let log = inner.open_log()?;
+        if inner.gate.is_frozen() {
+            return Err(Refused::Frozen.into());
+        }
+        Ok(log.retain(keep, now_ms)?)
     }
 
     fn command(&self, inner: &mut Inner, command: Command<OpId>) {

@@ -25,8 +25,9 @@ pub(crate) fn topic_dir(topic: TopicId) -> PathBuf {
     Path::new(PARTITIONS).join(topic.to_string())
 }
 
-/// Returns the directory of a partition.
-pub(crate) fn partition_dir(p: PartitionId) -> PathBuf {
+/// Returns the directory of a partition, relative to the disk's root.
+#[must_use]
+pub fn partition_dir(p: PartitionId) -> PathBuf {
     topic_dir(p.topic).join(p.index.to_string())
 }
 

@@ -32,7 +32,7 @@ pub(crate) enum Undo {
 impl World {
     /// Does what a step says.
     pub(super) fn act(&mut self, label: &Label, action: &Action, place: Place) {
-        self.recorder.count_fault(action.name());
+        self.recorder.count_fault(action.word());
         match action {
             // Done on the spot, to what they were set off by.
             Action::Hold {}

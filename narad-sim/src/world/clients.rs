@@ -20,6 +20,7 @@ use crate::oracle::{Fact, Read};
 use crate::random::Random;
 use crate::scenario::{Route, Workload};
 use crate::time::Time;
+use crate::trace::Kind;
 
 /// Names one request of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -411,7 +412,7 @@ impl World {
         for run in records.chunk_by(|(one, _), (next, _)| one.next() == *next) {
             let ids: Vec<u64> = run.iter().map(|(_, id)| *id).collect();
             let (first, how) = (run[0].0, Read::Reserved);
-            self.recorder.read(self.now, machine, partition, ids.len());
+            self.recorder.records(self.now, Kind::Read, machine, partition, ids.len());
             self.observe(Fact::Delivered { node, partition, epoch, first, ids: &ids, hwm, how });
         }
     }

@@ -2,19 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use narad_core::freeze::Authority;
 use narad_core::freeze::gate::Standing;
 use narad_core::freeze::handoff::FreezeFault;
-use narad_core::host;
+use narad_core::{controller, host};
 use narad_core::ids::{LogIndex, NodeId, PartitionId, Token, TopicId};
 use narad_core::metastore::{Command, State};
 use narad_core::mover::{self, What};
-use narad_core::node::{Event, Node, Note, StagingOutcome};
+use narad_core::node::{Event, Node, Note, Operation, StagingOutcome};
 use narad_core::partition::Capture;
 use narad_core::peer::{Answer, Request};
 use narad_runtime::broker::Standpoint;
-use narad_runtime::disk::Disk;
+use narad_runtime::disk::{Disk, MemDisk};
 use narad_runtime::disk::mem::Keep;
 use narad_runtime::log::scan;
 use narad_runtime::store::{log_dir, parse_attempt, partition_dir, staging_dir};
@@ -26,9 +27,9 @@ use super::message::{partition_noted, partition_of_command};
 use super::script::Moment;
 use super::World;
 use crate::net::Net;
-use crate::oracle::{Directory, Fact, LogView, Look};
+use crate::oracle::{Directory, Fact, LogView, Look, Origin};
 use crate::scenario::vocabulary::{command_name, note_name, phase_name, waiting_name};
-use crate::scenario::Stage;
+use crate::scenario::{Ending, Stage};
 use crate::time::Time;
 use crate::trace::Kind;
 
@@ -47,7 +48,7 @@ impl World {
                 self.observe(Fact::Applied { node, index: *index, entry });
                 let is_first = *index > self.committed;
                 self.committed = self.committed.max(*index);
-                let ending = self.oracle.ending_of(*index);
+                let ending = self.ending_of(*index);
                 let moment = Moment {
                     partition,
                     entry: Some(entry),
@@ -55,6 +56,7 @@ impl World {
                     ..Moment::new(Stage::Applied, name, machine)
                 };
                 if is_first {
+                    self.recorder.count_command(name);
                     self.log_grew(*index, &entry.command);
                     let _ = self.meet(Moment { stage: Stage::Committed, ..moment });
                 }
@@ -80,6 +82,39 @@ impl World {
         }
     }
 
+    /// Returns how an entry ended, if it is not too long ago.
+    fn ending_of(&mut self, index: LogIndex) -> Option<Ending> {
+        const REMEMBERED_MAX: usize = 512;
+        if let Some(ending) = self.oracle.ending_of(index) {
+            let newest = self.endings.back().map(|(newest, _)| *newest);
+            if newest.is_none_or(|newest| newest < index) {
+                self.endings.push_back((index, ending));
+                if self.endings.len() > REMEMBERED_MAX {
+                    self.endings.pop_front();
+                }
+            }
+            return Some(ending);
+        }
+        let at = self.endings.binary_search_by_key(&index, |(at, _)| *at).ok()?;
+        Some(self.endings[at].1)
+    }
+
+    /// Returns the longest freeze of a partition, or of any, those that go on included.
+    pub(super) fn longest_freeze(&self, partition: Option<PartitionId>) -> Duration {
+        let is = |of: &PartitionId| partition.is_none_or(|partition| partition == *of);
+        let over = self.longest.iter().filter(|(of, _)| is(of)).map(|(_, length)| *length);
+        let going = self.frozen.iter().filter(|((_, of), _)| is(of));
+        over.chain(going.map(|(_, since)| self.now.since(*since))).max().unwrap_or_default()
+    }
+
+    /// A freeze is over: it was thawed, its log was closed, or its process ended.
+    pub(super) fn freeze_is_over(&mut self, machine: usize, partition: PartitionId) {
+        if let Some(since) = self.frozen.remove(&(machine, partition)) {
+            let longest = self.longest.entry(partition).or_default();
+            *longest = (*longest).max(self.now.since(since));
+        }
+    }
+
     /// What the log says for the first time anywhere may bring partitions and topics, or end them.
     fn log_grew(&mut self, index: LogIndex, command: &Command) {
         match command {
@@ -94,10 +129,16 @@ impl World {
     pub(super) fn noted(&mut self, machine: usize, note: &Note) {
         let Some(node) = self.machines[machine].node else { return };
         let (name, partition) = (note_name(note), partition_noted(note));
-        self.recorder.count_note(name);
+        self.recorder.count_note(name, machine, partition);
+        if name == "leader" && matches!(note, Note::Leader(Some(leader)) if *leader == node) {
+            self.recorder.count("elections");
+        }
         let at = At { machine: Some(machine), partition, ..At::default() };
         self.recorder.said(self.now, Kind::Note, name, at, || format!("{note:?}"));
         self.observe(Fact::Noted { node, note });
+        if let Note::Controller(controller::Note::Configuring(change)) = note {
+            self.observe(Fact::Configuring { node, change: *change });
+        }
         let reason = match note {
             Note::Mover(_, mover::Note::Waiting(waiting)) => waiting_name(waiting),
             _ => "",
@@ -135,6 +176,7 @@ impl World {
                 let at = At { machine: Some(machine), partition: Some(partition), ..At::default() };
                 let text = || format!("{:?}", capture.token);
                 self.recorder.said(self.now, Kind::Freeze, "begin", at, text);
+                self.frozen.entry((machine, partition)).or_insert(self.now);
                 self.observe(Fact::Captured { node, partition, capture });
             }
             Err(FreezeFault::Unreadable { token }) => {
@@ -152,6 +194,7 @@ impl World {
         let Some(node) = self.machines[machine].node else { return };
         let at = At { machine: Some(machine), partition: Some(partition), ..At::default() };
         self.recorder.said(self.now, Kind::Freeze, "end", at, || format!("{token:?}"));
+        self.freeze_is_over(machine, partition);
         self.observe(Fact::Thawed { node, partition, token });
         let partition = Some(partition);
         let _ = self.meet(Moment { partition, ..Moment::new(Stage::Freeze, "end", machine) });
@@ -209,6 +252,41 @@ impl World {
         }
     }
 
+    /// Tells of a proposal of a node's own, when it leaves the node.
+    pub(super) fn proposed(&mut self, machine: usize, operation: &Operation) {
+        let (Operation::Append(entry)
+        | Operation::Call { request: Request::Propose(entry), .. }) = operation
+        else {
+            return;
+        };
+        let Some(node) = self.machines[machine].node else { return };
+        // What a leader appends for others was told of when they asked.
+        if entry.proposal.node != node {
+            return;
+        }
+        let origin = if self.is_wished(machine, &entry.command) {
+            Origin::Operator
+        } else {
+            Origin::Node
+        };
+        self.observe(Fact::Proposed { node, entry, origin });
+    }
+
+    /// Tells of a log that is about to be made.
+    pub(super) fn about_to_host(
+        &mut self,
+        machine: usize,
+        partition: PartitionId,
+        work: host::Operation,
+    ) {
+        let host::Operation::Open { data, birth: Some(start) } = work else { return };
+        let Some(node) = self.machines[machine].node else { return };
+        let there = self.machines[machine].disk.metadata(&log_dir(partition, data));
+        if matches!(there, Ok(None)) {
+            self.observe(Fact::Creating { node, partition, data, start });
+        }
+    }
+
     /// Tells of work on a live log after it was done.
     pub(super) fn hosted(
         &mut self,
@@ -232,6 +310,11 @@ impl World {
                 self.observe(Fact::Exposed { node, partition, epoch, hwm });
             }
             (host::Operation::Close, host::Outcome::Close, _) => {
+                if self.frozen.contains_key(&(machine, partition)) {
+                    let at = At { machine: Some(machine), partition: Some(partition), ..At::default() };
+                    self.recorder.said(self.now, Kind::Freeze, "end", at, || "closed".to_owned());
+                    self.freeze_is_over(machine, partition);
+                }
                 self.observe(Fact::Closed { node, partition });
             }
             _ => {}
@@ -349,9 +432,7 @@ impl Look for View<'_> {
     }
 
     fn log(&self, node: NodeId, partition: PartitionId, directory: Directory) -> Option<LogView> {
-        let image = self.machine(node)?.disk.image();
-        let disk = narad_runtime::disk::MemDisk::of_image(&image);
-        disk.crash(Keep::Nothing);
+        let disk = MemDisk::of(&self.machine(node)?.disk.image(Keep::Nothing));
         let dir = match directory {
             Directory::Installed(attempt) => log_dir(partition, attempt),
             Directory::Staging => staging_dir(partition),

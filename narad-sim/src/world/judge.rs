@@ -9,6 +9,7 @@ use narad_core::node::Node;
 use super::script::{Moment, Place};
 use super::{Due, World};
 use crate::oracle::{Directory, Look as _};
+use crate::outcome::{Summary, Violation};
 use crate::scenario::vocabulary::waiting_name;
 use crate::scenario::{
     Condition, Counter, Expect, Extent, Files, Machine, MemberIs, PartitionName, ProcessIs, Stage,
@@ -224,7 +225,7 @@ impl World {
             }
             Condition::Frozen { partition, at_least, at_most } => {
                 let named = partition.as_ref().and_then(|name| self.partition(name));
-                let longest = self.oracle.longest_freeze(named, self.now);
+                let longest = self.longest_freeze(named);
                 let holds = at_least.is_none_or(|least| longest >= least)
                     && at_most.is_none_or(|most| longest <= most);
                 Found(holds, format!("{longest:?}"))
@@ -268,12 +269,16 @@ impl World {
     }
 
     fn counted(&self, of: Counter) -> u64 {
-        let summary = self.oracle.counted();
+        let mut summary = Summary::default();
+        self.oracle.summarise(&mut summary);
         match of {
             Counter::Acked => summary.acked,
             Counter::Delivered => summary.delivered,
             Counter::Duplicates => summary.duplicates,
-            Counter::Lost => self.oracle.lost(&self.view()),
+            Counter::Lost => {
+                let is_gap = |violation: &&Violation| violation.invariant == "S1";
+                self.violations.iter().filter(is_gap).count() as u64
+            }
             Counter::MovesPlanned => summary.moves_planned,
             Counter::MovesDone => summary.moves_done,
             Counter::MovesForced => summary.moves_forced,
@@ -362,6 +367,59 @@ impl World {
             let (_, progress) = moves.find(|(of, _)| *of == partition)?;
             Some(waiting_name(&progress.waiting?))
         })
+    }
+
+    /// Returns the world as names and values, for people who step through a run.
+    pub(crate) fn describe(&self) -> Vec<(String, String)> {
+        let mut out = vec![
+            ("time".to_owned(), self.now.to_string()),
+            ("events".to_owned(), self.recorder.events.to_string()),
+        ];
+        for (at, machine) in self.machines.iter().enumerate() {
+            let name = format!("n{}", at + 1);
+            let Some(process) = &machine.process else {
+                out.push((format!("{name} process"), "down".to_owned()));
+                continue;
+            };
+            let paused = if machine.paused.is_some() { ", paused" } else { "" };
+            let node = process.replica.node();
+            out.push((format!("{name} process"), format!("life {}{paused}", node.incarnation())));
+            out.push((format!("{name} applied"), node.state().applied().to_string()));
+            let leader = node.leader().and_then(|node| self.machine_of(node));
+            let leader = leader.map_or("nobody".to_owned(), |at| format!("n{}", at + 1));
+            out.push((format!("{name} believes to lead"), leader));
+            for (partition, progress) in node.moves() {
+                let value = format!("{:?}, waiting {:?}", progress.phase, progress.waiting);
+                out.push((format!("{name} move of {partition}"), value));
+            }
+            for (partition, row) in node.state().assignments() {
+                if let Some(seat) = process.broker.find(partition)
+                    && let Ok(log) = seat.slot.log()
+                {
+                    let bounds = log.bounds();
+                    let value = format!(
+                        "start {} hwm {} end {}, commits {}",
+                        bounds.start, bounds.hwm, bounds.end, seat.slot.commits()
+                    );
+                    out.push((format!("{name} log of {partition} in {}", row.epoch), value));
+                }
+            }
+        }
+        if let Some(state) = self.newest() {
+            for (partition, row) in state.assignments() {
+                let target = row.target.map_or(String::new(), |to| format!(" -> {to}"));
+                let value = format!("{}{target}, epoch {}, move {}", row.owner, row.epoch, row.move_id);
+                out.push((format!("row of {partition}"), value));
+            }
+            for member in state.members() {
+                let value = format!(
+                    "{:?}, life {}, draining {}, retired {}",
+                    member.status, member.incarnation, member.draining, member.retired
+                );
+                out.push((format!("member {}", member.name), value));
+            }
+        }
+        out
     }
 
     /// Returns everything that has not come to rest.

@@ -9,6 +9,7 @@ use narad_core::ids::PartitionId;
 use narad_core::node::{Effect, Event};
 use rustc_hash::FxHasher;
 
+use crate::scenario::Step;
 use crate::time::Time;
 use crate::trace::{Kind, Line};
 
@@ -24,6 +25,9 @@ pub(crate) struct Recorder {
     sink: Option<Sink>,
     topics: BTreeMap<u64, String>,
     pub(crate) notes: BTreeMap<&'static str, u64>,
+    noted: BTreeMap<(&'static str, usize, Option<PartitionId>), u64>,
+    commands: BTreeMap<&'static str, u64>,
+    counts: BTreeMap<&'static str, u64>,
     pub(crate) faults: BTreeMap<&'static str, u64>,
 }
 
@@ -52,6 +56,9 @@ impl Recorder {
             sink,
             topics: BTreeMap::new(),
             notes: BTreeMap::new(),
+            noted: BTreeMap::new(),
+            commands: BTreeMap::new(),
+            counts: BTreeMap::new(),
             faults: BTreeMap::new(),
         }
     }
@@ -141,8 +148,70 @@ impl Recorder {
         self.put(now, kind, name, at, text);
     }
 
-    pub(crate) fn count_note(&mut self, name: &'static str) {
+    /// Counts a note of a node.
+    pub(crate) fn count_note(
+        &mut self,
+        name: &'static str,
+        machine: usize,
+        partition: Option<PartitionId>,
+    ) {
         *self.notes.entry(name).or_default() += 1;
+        *self.noted.entry((name, machine, partition)).or_default() += 1;
+    }
+
+    /// Returns how often a note was seen.
+    pub(crate) fn notes_of(
+        &self,
+        name: &str,
+        machine: Option<usize>,
+        partition: Option<PartitionId>,
+    ) -> u64 {
+        let is = |(of, at, about): &(&'static str, usize, Option<PartitionId>)| {
+            *of == name
+                && machine.is_none_or(|machine| machine == *at)
+                && (partition.is_none() || partition == *about)
+        };
+        self.noted.iter().filter(|(key, _)| is(key)).map(|(_, count)| *count).sum()
+    }
+
+    /// Counts an entry that was committed.
+    pub(crate) fn count_command(&mut self, name: &'static str) {
+        *self.commands.entry(name).or_default() += 1;
+    }
+
+    /// Returns how many entries of a command were committed.
+    pub(crate) fn commands_of(&self, name: &str) -> u64 {
+        self.commands.get(name).copied().unwrap_or(0)
+    }
+
+    /// Counts something else.
+    pub(crate) fn count(&mut self, name: &'static str) {
+        *self.counts.entry(name).or_default() += 1;
+    }
+
+    /// Returns how often something else happened.
+    pub(crate) fn count_of(&self, name: &str) -> u64 {
+        self.counts.get(name).copied().unwrap_or(0)
+    }
+
+    /// Writes down that a step was taken.
+    pub(crate) fn step(&mut self, now: Time, at: usize, step: &Step) {
+        let text = || format!("step {}: {:?}", at + 1, step.action);
+        self.said(now, Kind::Step, step.action.word(), At::default(), text);
+    }
+
+    /// Writes down that records were acknowledged, or delivered.
+    pub(crate) fn records(
+        &mut self,
+        now: Time,
+        kind: Kind,
+        machine: usize,
+        partition: PartitionId,
+        records: usize,
+    ) {
+        let at = At { machine: Some(machine), partition: Some(partition), ..At::default() };
+        let name = if kind == Kind::Ack { "ack" } else { "read" };
+        self.said(now, kind, name, at, || format!("{records} records"));
     }
 
     pub(crate) fn count_fault(&mut self, name: &'static str) {

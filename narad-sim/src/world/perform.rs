@@ -81,6 +81,7 @@ impl World {
         assert!(before.is_none(), "an operation is started once: {name}");
         let partition = super::message::partition_of(&operation);
         self.recorder.line(self.now, Kind::Effect, name, Some(machine), None, partition);
+        self.proposed(machine, &operation);
         match self.meet_operation(Stage::Effect, machine, &operation, None) {
             Verdict::Pass | Verdict::Corrupt | Verdict::Gone => self.begin_now(machine, op),
             Verdict::Drop => self.never_begun(machine, op),
@@ -279,6 +280,7 @@ impl World {
             }
             Operation::Host(partition, work) => {
                 let crash = process.running.get(&op).and_then(|running| running.crash);
+                self.about_to_host(machine, partition, work);
                 self.arm(machine, crash);
                 let process = self.machines[machine].process.as_ref().expect("it runs");
                 let outcome = process.storage.host(partition, work);

@@ -211,6 +211,11 @@ impl World {
             }
             self.observe(Fact::Ended { node, how });
         }
+        let frozen: Vec<_> =
+            self.frozen.keys().filter(|(at, _)| *at == machine).map(|(_, of)| *of).collect();
+        for partition in frozen {
+            self.freeze_is_over(machine, partition);
+        }
         self.forget_asks_of(machine);
         self.reach_changed();
     }

@@ -138,6 +138,19 @@ impl Replicated {
         }
     }
 
+    pub(super) fn hand_over(
+        &mut self,
+        now: Instant,
+        to: NodeId,
+        out: &mut Actions,
+    ) -> Result<(), ReplicaError> {
+        match self {
+            Self::Raft(replica) => replica.hand_over(now, to, out),
+            // The abstract log is asked itself.
+            Self::Abstract(_) => Ok(()),
+        }
+    }
+
     pub(super) fn append(
         &mut self,
         now: Instant,

@@ -2,16 +2,17 @@
 
 use std::time::Duration;
 
-use narad_core::ids::{Offset, PartitionId};
+use narad_core::ids::{ByteCount, Offset, PartitionId};
 use narad_core::node::Event;
 use narad_runtime::broker::SlotError;
-use narad_runtime::log::Record;
+use narad_runtime::log::{Record, Retention};
 
 use super::machine::Batch;
 use super::message::{Ack, Fetch, Fetched, Message, Payload, Produce, Produced};
 use super::records::id_of;
 use super::{Local, World};
 use crate::oracle::Fact;
+use crate::trace::Kind;
 
 impl World {
     /// Between two times that consumers' positions are made durable (R53).
@@ -34,7 +35,8 @@ impl World {
     /// Asks the gate for leave to write all that waits.
     fn begin_batch(&mut self, machine: usize, partition: PartitionId) {
         let now = self.now;
-        let range = self.setup.disk_latency.clone();
+        let disk = &self.setup.scenario.disk;
+        let range = disk.sync.least..=disk.sync.most;
         let it = &mut self.machines[machine];
         let Some(process) = it.process.as_mut() else { return };
         process.ground.set_now(it.clock.local(now));
@@ -110,7 +112,7 @@ impl World {
         let ids: Vec<u64> = records.iter().map(id_of).collect();
         match judged {
             Ok(committed) => {
-                self.recorder.acked(now, machine, partition, ids.len());
+                self.recorder.records(now, Kind::Ack, machine, partition, ids.len());
                 let epoch = committed.epoch;
                 self.observe(Fact::Acknowledged { node, partition, epoch, first, ids: &ids });
                 self.reply_to_producers(machine, from, Produced::Acknowledged);
@@ -119,6 +121,7 @@ impl World {
                 if is_durable && matches!(error, SlotError::Refused(_)) {
                     self.observe(Fact::AckRefused { node, partition, epoch, first, ids: &ids });
                 }
+                self.recorder.count("refused");
                 self.reply_to_producers(machine, from, Produced::Refused);
             }
         }
@@ -168,7 +171,8 @@ impl World {
             taken.is_ok()
         });
         if let (true, Some(node)) = (taken, it.node) {
-            self.observe(Fact::ConsumerAck { node, partition, epoch, offset });
+            let fetched = epoch;
+            self.observe(Fact::ConsumerAck { node, partition, epoch, fetched, offset });
             if let Some((position, hwm)) = &position {
                 let hwm = *hwm;
                 self.observe(Fact::Position { node, partition, epoch, position, hwm });
@@ -177,6 +181,21 @@ impl World {
         let payload = Payload::Acked { request, taken };
         let life = self.machines[machine].life;
         self.send(Message { from: machine, to: from, life, payload, line: 0 });
+    }
+
+    /// Applies retention to the log of an owner.
+    pub(super) fn retain_at(&mut self, machine: usize, partition: PartitionId, keep_bytes: u64) {
+        let now_ms = self.machines[machine].clock.wall_ms(self.now);
+        let Some(node) = self.machines[machine].node else { return };
+        let Some(process) = &self.machines[machine].process else { return };
+        let Some(seat) = process.broker.find(partition) else { return };
+        let keep = Retention { bytes_max: Some(ByteCount(keep_bytes)), age_ms_max: None };
+        if seat.slot.retain(&keep, now_ms).is_ok()
+            && let Ok(log) = seat.slot.log()
+        {
+            let start = log.bounds().start;
+            self.observe(Fact::Retained { node, partition, start });
+        }
     }
 
     /// Makes consumers' positions durable.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use narad_core::config::{Config, Policy};
+use narad_core::effects::OpId;
 use narad_core::ids::{Incarnation, LogIndex, Name, NodeId, ProposalId, StoreUuid};
 use narad_core::metastore::{Addresses, Command, Configuration, Entry, Reply, State};
 use narad_runtime::disk::MemDisk;
@@ -53,6 +54,8 @@ impl World {
         let log_limits =
             LogLimits { segment_bytes: cluster.segment_bytes.0, ..LogLimits::default() };
         let setup = Setup { scenario: scenario.clone(), seed, policy, config, log_limits };
+        // What happens every now and then becomes steps with times.
+        let planned = scenario.planned(&mut root.branch("plan"));
         let genesis = genesis(&setup);
         let log = (cluster.metastore == MetastoreKind::Abstract).then(|| {
             let (pace, faults) = abstract_log(scenario);
@@ -70,27 +73,32 @@ impl World {
             net: Net::new(wire(scenario), &root.branch("net")),
             log,
             log_due: Time::NEVER,
-            script: Script::new(scenario.planned(seed)),
-            clients: Clients::new(&scenario.workload, scenario.head.safety, &root),
-            oracle: Oracle::new(&setup.policy, &setup.config),
+            script: Script::new(planned.steps.clone(), &scenario.expects),
+            clients: Clients::new(&scenario.workload, scenario.head.safety, rate(&setup), &root),
+            oracle: Oracle::new(setup.config.clone()),
             recorder: Recorder::new(sink),
             chance: root.branch("world"),
             is_live_phase: false,
             committed: LogIndex(0),
             clogged: BTreeMap::new(),
-            joining: BTreeMap::new(),
             asked: BTreeMap::new(),
             next_ask: 0,
             replies: BTreeMap::new(),
             expectations: Vec::new(),
             setup,
+            endings: std::collections::VecDeque::new(),
+            frozen: BTreeMap::new(),
+            longest: BTreeMap::new(),
+            violations: Vec::new(),
+            judged: 0,
+            nobody: nobody(),
             actions: super::Actions { listens: true, ..super::Actions::default() },
         };
-        world.begin(&genesis);
+        world.begin_all(&genesis);
         world
     }
 
-    fn begin(&mut self, genesis: &State) {
+    fn begin_all(&mut self, genesis: &State) {
         for topic in genesis.topics() {
             self.recorder.name_topic(topic.id.0, topic.name.as_str());
         }
@@ -227,6 +235,26 @@ fn genesis(setup: &Setup) -> State {
         }
     }
     state
+}
+
+/// Names what nobody waits for: an operation of a life that no node begins.
+fn nobody() -> OpId {
+    OpId::new(Incarnation(u64::MAX), 0)
+}
+
+/// Returns how many records a second go to each partition.
+fn rate(setup: &Setup) -> f64 {
+    let produce = &setup.scenario.workload.produce;
+    let Some(ratio) = &produce.write_over_copy else { return produce.per_second.0 };
+    // Bytes that one move may copy a second: what policy and network leave of it.
+    let limits = [setup.policy.copy_rate_bytes_per_second, setup.scenario.network.bandwidth.0];
+    let copied = limits.into_iter().filter(|limit| *limit > 0).min().unwrap_or(200 << 20);
+    // A record's frame has about this much besides its value.
+    const OVERHEAD: u64 = 60;
+    let bytes = produce.value_bytes.0 + OVERHEAD;
+    #[expect(clippy::cast_precision_loss, reason = "a rate")]
+    let records = copied as f64 / bytes as f64;
+    ratio.0 * records
 }
 
 fn wire(scenario: &Scenario) -> Wire {

@@ -112,6 +112,21 @@ impl World {
         self.replies.insert(asked.label, Answered { is, reason });
     }
 
+    /// Whether a node proposes a command because an operator asked it to.
+    pub(crate) fn is_wished(&self, machine: usize, command: &Command) -> bool {
+        let mut asked = self.asked.iter().filter(|((at, _), _)| *at == machine);
+        asked.any(|(_, asked)| match (&asked.action, command) {
+            (
+                Action::Move { partition: name, .. },
+                Command::SetTarget { partition, .. } | Command::SetPin { partition, .. },
+            )
+            | (Action::Abort { partition: name, .. }, Command::ClearTarget { partition, .. }) => {
+                self.partition(name) == Some(*partition)
+            }
+            _ => false,
+        })
+    }
+
     /// What the machine of a step is asked for is asked again elsewhere, if it ended meanwhile.
     pub(crate) fn forget_asks_of(&mut self, machine: usize) {
         let lost: Vec<_> = self.asked.extract_if(.., |(at, _), _| *at == machine).collect();
