@@ -14,11 +14,11 @@
 pub(crate) mod act;
 pub(crate) mod clients;
 mod copy;
+mod facts;
+pub(crate) mod judge;
 pub(crate) mod machine;
 pub(crate) mod message;
 pub(crate) mod observe;
-mod facts;
-pub(crate) mod judge;
 mod perform;
 mod process;
 pub(crate) mod queue;
@@ -35,8 +35,8 @@ use std::time::Duration;
 
 use narad_core::effects::OpId;
 use narad_core::ids::{LogIndex, NodeId, PartitionId};
-use narad_core::node::{AskId, Effect, Event, Operation, Outcome};
 use narad_core::metastore::Entry;
+use narad_core::node::{AskId, Effect, Event, Operation, Outcome};
 use narad_runtime::replica::{Actions, Input, ReplicaError};
 
 use self::clients::{ClientDue, Clients};
@@ -506,7 +506,10 @@ impl World {
         }
         let is_entry = matches!(
             *event,
-            Event::Committed { .. } | Event::Configured { .. } | Event::Skipped { .. } | Event::Restored(_)
+            Event::Committed { .. }
+                | Event::Configured { .. }
+                | Event::Skipped { .. }
+                | Event::Restored(_)
         );
         if is_entry {
             self.applied(machine, Event::clone(&event));

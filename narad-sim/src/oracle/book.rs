@@ -205,10 +205,13 @@ impl Book {
         // An entry that halts the log halts every node alike.
         let Ok(outcome) = state.apply(index, entry) else { return Folded::Nothing };
         let asked = self.asked.remove(&entry.proposal);
-        self.last = Some((index, match outcome.reply {
-            Reply::Applied(_) => Ending::Ok,
-            Reply::Rejected(_) => Ending::Rejected,
-        }));
+        self.last = Some((
+            index,
+            match outcome.reply {
+                Reply::Applied(_) => Ending::Ok,
+                Reply::Rejected(_) => Ending::Rejected,
+            },
+        ));
         let Reply::Applied(applied) = outcome.reply else { return Folded::Nothing };
         if outcome.changed.is_empty() {
             return Folded::Nothing;

@@ -12,9 +12,9 @@ use std::time::Duration;
 use narad_core::ids::{Epoch, Offset, PartitionId, TopicId};
 use narad_core::metastore::State;
 
+use super::machine::Machine;
 use super::message::{Ack, Fetch, Fetched, Message, Payload, Produce, Produced};
 use super::records::record;
-use super::machine::Machine;
 use super::{Due, World};
 use crate::oracle::{Fact, Read};
 use crate::random::Random;
@@ -185,14 +185,19 @@ impl World {
             self.schedule(from, Due::Client(ClientDue::Fetch(partition)));
         }
         if let Some(retention) = &load.retention {
-            self.schedule(self.now.after(retention.every), Due::Client(ClientDue::Retain(partition)));
+            self.schedule(
+                self.now.after(retention.every),
+                Due::Client(ClientDue::Retain(partition)),
+            );
         }
     }
 
     /// Gives partitions what they hold from the start.
     pub(super) fn preload(&mut self, genesis: &State) {
         for topic in self.setup.scenario.topics.clone() {
-            let Some(id) = genesis.topic_named(&topic.name.0).map(|topic| topic.id) else { continue };
+            let Some(id) = genesis.topic_named(&topic.name.0).map(|topic| topic.id) else {
+                continue;
+            };
             for index in 0..topic.partitions {
                 if topic.preload == 0 {
                     continue;
@@ -331,7 +336,9 @@ impl World {
 
     fn client_gives_up(&mut self, request: RequestNo) {
         match self.clients.waiting.remove(&request) {
-            Some(Waiting::Produced(partition, ids, bytes)) => self.offer_unsure(partition, ids, bytes),
+            Some(Waiting::Produced(partition, ids, bytes)) => {
+                self.offer_unsure(partition, ids, bytes)
+            }
             Some(Waiting::Fetched { partition, .. }) => self.fetch_later(partition, false),
             Some(Waiting::Acked { .. }) | None => {}
         }

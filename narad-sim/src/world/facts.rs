@@ -7,25 +7,25 @@ use std::time::Duration;
 use narad_core::freeze::Authority;
 use narad_core::freeze::gate::Standing;
 use narad_core::freeze::handoff::FreezeFault;
-use narad_core::{controller, host};
 use narad_core::ids::{LogIndex, NodeId, PartitionId, Token, TopicId};
 use narad_core::metastore::{Command, State};
 use narad_core::mover::{self, What};
 use narad_core::node::{Event, Node, Note, Operation, StagingOutcome};
 use narad_core::partition::Capture;
 use narad_core::peer::{Answer, Request};
+use narad_core::{controller, host};
 use narad_runtime::broker::Standpoint;
-use narad_runtime::disk::{Disk, MemDisk};
 use narad_runtime::disk::mem::Keep;
+use narad_runtime::disk::{Disk, MemDisk};
 use narad_runtime::log::scan;
 use narad_runtime::store::{log_dir, parse_attempt, partition_dir, staging_dir};
 
+use super::World;
 use super::machine::{Asker, Machine};
+use super::message::{partition_noted, partition_of_command};
 use super::observe::{At, standing_text};
 use super::records::id_of;
-use super::message::{partition_noted, partition_of_command};
 use super::script::Moment;
-use super::World;
 use crate::net::Net;
 use crate::oracle::{Directory, Fact, LogView, Look, Origin};
 use crate::scenario::vocabulary::{command_name, note_name, phase_name, waiting_name};
@@ -254,8 +254,8 @@ impl World {
 
     /// Tells of a proposal of a node's own, when it leaves the node.
     pub(super) fn proposed(&mut self, machine: usize, operation: &Operation) {
-        let (Operation::Append(entry)
-        | Operation::Call { request: Request::Propose(entry), .. }) = operation
+        let (Operation::Append(entry) | Operation::Call { request: Request::Propose(entry), .. }) =
+            operation
         else {
             return;
         };
@@ -264,11 +264,8 @@ impl World {
         if entry.proposal.node != node {
             return;
         }
-        let origin = if self.is_wished(machine, &entry.command) {
-            Origin::Operator
-        } else {
-            Origin::Node
-        };
+        let origin =
+            if self.is_wished(machine, &entry.command) { Origin::Operator } else { Origin::Node };
         self.observe(Fact::Proposed { node, entry, origin });
     }
 
@@ -311,7 +308,8 @@ impl World {
             }
             (host::Operation::Close, host::Outcome::Close, _) => {
                 if self.frozen.contains_key(&(machine, partition)) {
-                    let at = At { machine: Some(machine), partition: Some(partition), ..At::default() };
+                    let at =
+                        At { machine: Some(machine), partition: Some(partition), ..At::default() };
                     self.recorder.said(self.now, Kind::Freeze, "end", at, || "closed".to_owned());
                     self.freeze_is_over(machine, partition);
                 }
@@ -408,7 +406,8 @@ impl Look for View<'_> {
         let leads = |machine: &&Machine| {
             let process = machine.process.as_ref()?;
             let node = machine.node?;
-            (process.replica.node().leader() == Some(node)).then_some((process.replica.term(), node))
+            (process.replica.node().leader() == Some(node))
+                .then_some((process.replica.term(), node))
         };
         self.machines.iter().filter_map(|machine| leads(&machine)).max().map(|(_, node)| node)
     }

@@ -37,8 +37,10 @@ impl World {
     pub(super) fn plan_expectations(&mut self) {
         let all = self.setup.scenario.expects.clone();
         for (at, expect) in all.into_iter().enumerate() {
-            let from = (!expect.is_at_the_end() && expect.when.on.is_none() && expect.when.since.is_none())
-                .then(|| Time::from_start(expect.when.at.unwrap_or_default()).after(expect.when.after));
+            let from = (!expect.is_at_the_end()
+                && expect.when.on.is_none()
+                && expect.when.since.is_none())
+            .then(|| Time::from_start(expect.when.at.unwrap_or_default()).after(expect.when.after));
             if let Some(from) = from {
                 self.schedule(from, Due::Look(at));
             }
@@ -189,7 +191,8 @@ impl World {
             Condition::Reply { of, is, reason } => match self.replies.get(of) {
                 None => Found(false, "no reply".to_owned()),
                 Some(answered) => {
-                    let right = reason.as_ref().is_none_or(|r| answered.reason.split(' ').any(|x| x == r));
+                    let right =
+                        reason.as_ref().is_none_or(|r| answered.reason.split(' ').any(|x| x == r));
                     let found = format!("{} {}", answered.is.word(), answered.reason);
                     Found(answered.is == *is && right, found)
                 }
@@ -399,7 +402,10 @@ impl World {
                     let bounds = log.bounds();
                     let value = format!(
                         "start {} hwm {} end {}, commits {}",
-                        bounds.start, bounds.hwm, bounds.end, seat.slot.commits()
+                        bounds.start,
+                        bounds.hwm,
+                        bounds.end,
+                        seat.slot.commits()
                     );
                     out.push((format!("{name} log of {partition} in {}", row.epoch), value));
                 }
@@ -408,7 +414,8 @@ impl World {
         if let Some(state) = self.newest() {
             for (partition, row) in state.assignments() {
                 let target = row.target.map_or(String::new(), |to| format!(" -> {to}"));
-                let value = format!("{}{target}, epoch {}, move {}", row.owner, row.epoch, row.move_id);
+                let value =
+                    format!("{}{target}, epoch {}, move {}", row.owner, row.epoch, row.move_id);
                 out.push((format!("row of {partition}"), value));
             }
             for member in state.members() {

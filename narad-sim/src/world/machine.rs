@@ -14,14 +14,14 @@ use narad_runtime::broker::{Broker, Pending, Standpoint};
 use narad_runtime::disk::MemDisk;
 use narad_runtime::disk::mem::Image;
 use narad_runtime::log::{Appended, LogError, Record};
-use narad_runtime::raft::{LogImage, MemStore};
-use narad_runtime::store::PartitionStore;
+use narad_runtime::raft::{Loaded, MemStore};
 use narad_runtime::storage::Storage;
+use narad_runtime::store::PartitionStore;
 
 use super::Due;
 use super::message::Produce;
-use crate::clock::Clock;
 use super::replica::Replicated;
+use crate::clock::Clock;
 use crate::metastore::Durable;
 use crate::random::Random;
 use crate::scenario::Keep;
@@ -64,7 +64,7 @@ pub(crate) struct Machine {
 #[derive(Clone, Debug)]
 pub(crate) struct Saved {
     pub(crate) disk: Image,
-    pub(crate) log: Option<LogImage>,
+    pub(crate) log: Option<Loaded>,
     pub(crate) durable: Option<Durable>,
     pub(crate) node: Option<NodeId>,
 }

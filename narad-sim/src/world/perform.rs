@@ -41,8 +41,9 @@ impl World {
             _ => None,
         };
         let entry = match operation {
-            Operation::Append(entry)
-            | Operation::Call { request: Request::Propose(entry), .. } => Some(entry.clone()),
+            Operation::Append(entry) | Operation::Call { request: Request::Propose(entry), .. } => {
+                Some(entry.clone())
+            }
             _ => None,
         };
         let partition = super::message::partition_of(operation);
@@ -142,9 +143,9 @@ impl World {
 
     /// Starts an operation that nothing meddles with.
     pub(super) fn begin_now(&mut self, machine: usize, op: OpId) {
-        let process = self.machines[machine].process.as_ref().expect("it has just spoken");
+        let Some(process) = self.machines[machine].process.as_ref() else { return };
         let Some(running) = process.running.get(&op) else { return };
-        match &running.operation {
+        match &running.operation.clone() {
             Operation::Call { .. } => {
                 let limit = self.in_local_time(machine, self.setup.config.request_timeout);
                 self.local(machine, limit, Local::GiveUp(op));
@@ -170,7 +171,9 @@ impl World {
             | Operation::Inspect(_)
             | Operation::Host(..)
             | Operation::Stage(..) => true,
-            Operation::Gate(_, gating) => matches!(gating, Gating::List { .. } | Gating::Freeze { .. }),
+            Operation::Gate(_, gating) => {
+                matches!(gating, Gating::List { .. } | Gating::Freeze { .. })
+            }
             Operation::Append(_)
             | Operation::Barrier
             | Operation::Survey

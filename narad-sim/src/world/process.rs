@@ -18,7 +18,7 @@ use narad_runtime::storage::Storage;
 use narad_runtime::store::identity::{self, Identity};
 use narad_runtime::store::{PartitionStore, SegmentStore};
 
-use super::machine::{Ground, LogImage, Process, Saved};
+use super::machine::{Ground, Process, Saved};
 use super::observe::At;
 use super::replica::{Hearing, Replicated, Seat};
 use super::setup::{addresses, store_uuid};
@@ -94,7 +94,10 @@ impl World {
         };
         it.node = Some(node);
         let has_started = identity::has_started(&it.disk).map_err(|e| text(&e))?;
-        let is_lost = it.log.as_ref().is_some_and(|log| log.load().is_ok_and(|found| found == Loaded::empty(NodeId(0))));
+        let is_lost = it
+            .log
+            .as_ref()
+            .is_some_and(|log| log.load().is_ok_and(|found| found == Loaded::empty(NodeId(0))));
         if has_started && is_lost {
             return Err("the replicated log is missing: restore it, or replace the node".into());
         }
@@ -109,12 +112,8 @@ impl World {
         let ground = Arc::new(Ground::new(local));
         let broker = Arc::new(Broker::new(Arc::clone(&ground) as Arc<dyn Standpoint>));
         let storage = Storage::new(Arc::clone(&store), Arc::clone(&broker));
-        let who = Me {
-            node,
-            name: it.name.clone(),
-            store_uuid: me.store,
-            addrs: addresses(machine),
-        };
+        let who =
+            Me { node, name: it.name.clone(), store_uuid: me.store, addrs: addresses(machine) };
         let config = Config { jitter_seed: self.setup.seed ^ node.0, ..self.setup.config.clone() };
         let seat = Seat { now: local, me: who, incarnation: life, config, held };
         let mut actions = Actions { listens: true, ..Actions::default() };
@@ -260,7 +259,7 @@ impl World {
             (Some(log), Some(node)) => Some(log.save(node)),
             _ => None,
         };
-        let log = it.log.as_ref().map(MemStore::image);
+        let log = it.log.as_ref().map(MemStore::durable);
         Saved { disk: it.disk.image(Keep::Nothing), log, durable, node: it.node }
     }
 
@@ -270,7 +269,7 @@ impl World {
         let it = &mut self.machines[machine];
         assert!(it.process.is_none(), "a disk is changed while nothing runs on it");
         it.disk.restore(&saved.disk);
-        it.log = saved.log.as_ref().map(LogImage::to_store);
+        it.log = saved.log.clone().map(MemStore::holding);
         it.node = saved.node;
         if let (Some(log), Some(durable), Some(node)) =
             (self.log.as_mut(), &saved.durable, saved.node)
@@ -341,7 +340,8 @@ impl World {
         if it.process.is_some() || it.node.is_some() || !it.wanted {
             return;
         }
-        let opened = Identity::open(&it.disk, &it.name, || unreachable!("it was drawn at the start"));
+        let opened =
+            Identity::open(&it.disk, &it.name, || unreachable!("it was drawn at the start"));
         let Ok(mut me) = opened else { return };
         if me.join(&it.disk, Self::CLUSTER, *node).is_err() {
             return;
@@ -355,13 +355,7 @@ impl World {
     pub(crate) const CLUSTER: u128 = 1;
 }
 
-
-fn raft_config(
-    times: &RaftTimes,
-    node: NodeId,
-    life: Incarnation,
-    seed: u64,
-) -> RaftConfig {
+fn raft_config(times: &RaftTimes, node: NodeId, life: Incarnation, seed: u64) -> RaftConfig {
     RaftConfig {
         election_ticks_min: times.election_ticks_min as usize,
         election_ticks_max: times.election_ticks_max as usize,

@@ -7,9 +7,7 @@ use narad_core::metastore::{Command, Entry, Fence};
 
 use super::machine::Machine;
 use super::{Due, World};
-use crate::scenario::{
-    Action, Ending, Expect, Failure, Filter, Keep, Label, On, Stage, Step, Who,
-};
+use crate::scenario::{Action, Ending, Expect, Failure, Filter, Keep, Label, On, Stage, Step, Who};
 use crate::time::Time;
 
 /// A point in the life of a message, a proposal or a work.

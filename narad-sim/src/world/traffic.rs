@@ -74,7 +74,9 @@ impl World {
             self.recorder.line(self.now, Kind::Send, name, Some(from), Some(to), partition);
         match self.meet_message(Stage::Send, &message) {
             Verdict::Pass => self.transmit(message),
-            Verdict::Drop | Verdict::Gone | Verdict::Crash(..) => self.lost(&message, "the scenario"),
+            Verdict::Drop | Verdict::Gone | Verdict::Crash(..) => {
+                self.lost(&message, "the scenario")
+            }
             Verdict::Later(at) => self.schedule(at, Due::Arrive(Box::new(message))),
             Verdict::Hold(label) => self.script.keep(label, Due::Arrive(Box::new(message))),
             Verdict::Record(label) => {
@@ -114,12 +116,8 @@ impl World {
 
     fn lost(&mut self, message: &Message, by: &'static str) {
         let (from, to) = (message.from, message.to);
-        let at = At {
-            machine: Some(to),
-            peer: Some(from),
-            of: Some(message.line),
-            ..At::default()
-        };
+        let at =
+            At { machine: Some(to), peer: Some(from), of: Some(message.line), ..At::default() };
         self.recorder.said(self.now, Kind::Drop, message.payload.name(), at, || by.to_owned());
         if let Payload::Raft { is_snapshot: true, .. } = message.payload {
             self.snapshot_sent(message.from, message.life, message.to, false);
@@ -192,7 +190,8 @@ impl World {
     /// A message that nothing meddles with any more is given to its machine.
     pub(super) fn deliver_now(&mut self, message: Message) {
         let (from, to) = (message.from, message.to);
-        if self.machines[to].process.is_none() && !matches!(message.payload, Payload::Answer { .. }) {
+        if self.machines[to].process.is_none() && !matches!(message.payload, Payload::Answer { .. })
+        {
             return self.refuse(message);
         }
         let at = At {
@@ -209,7 +208,9 @@ impl World {
     fn deliver(&mut self, message: Message) {
         let Message { from, to, life, payload, .. } = message;
         match payload {
-            Payload::Raft { bytes, is_snapshot } => self.deliver_raft(from, life, to, &bytes, is_snapshot),
+            Payload::Raft { bytes, is_snapshot } => {
+                self.deliver_raft(from, life, to, &bytes, is_snapshot)
+            }
             Payload::Request { op, request } => self.deliver_request(from, life, to, op, *request),
             Payload::Answer { to_life, op, answer, .. } => {
                 if op == self.nobody {
@@ -319,9 +320,7 @@ impl World {
         let process = self.machines[machine].process.as_ref().expect("it runs");
         let Some(running) = process.running.get(&op) else { return };
         let outcome = match &running.operation {
-            narad_core::node::Operation::Call { .. } => {
-                Outcome::Call(Err(CallFault::Unreachable))
-            }
+            narad_core::node::Operation::Call { .. } => Outcome::Call(Err(CallFault::Unreachable)),
             _ => super::copy::copy_failed(narad_core::mover::Fault::Unreachable),
         };
         self.done(machine, op, outcome);

@@ -74,7 +74,8 @@ impl World {
         };
         let through = through.and_then(|who| self.who(&who, place));
         let up = |world: &Self| world.up.iter().position(|up| *up);
-        let machine = through.filter(|at| self.up[*at]).or_else(|| self.leader()).or_else(|| up(self));
+        let machine =
+            through.filter(|at| self.up[*at]).or_else(|| self.leader()).or_else(|| up(self));
         let wish = self.wish(&asked.action, place);
         let (Some(machine), Some(wish)) = (machine, wish) else {
             return self.ask_later(asked, place);
@@ -144,7 +145,9 @@ impl World {
                 Ask::Move { partition: self.partition(partition)?, to: node(to)? }
             }
             Action::Abort { partition, .. } => Ask::Abort(self.partition(partition)?),
-            Action::Pin { partition } => Ask::Pin { partition: self.partition(partition)?, on: true },
+            Action::Pin { partition } => {
+                Ask::Pin { partition: self.partition(partition)?, on: true }
+            }
             Action::Unpin { partition } => {
                 Ask::Pin { partition: self.partition(partition)?, on: false }
             }
@@ -177,7 +180,9 @@ impl World {
                 let Status::Dead(generation) = state.member(row.owner)?.status else { return None };
                 let to = match to {
                     Some(who) => self.machines[self.who(who, place)?].node?,
-                    None => row.target.or_else(|| state.members().find(|m| m.is_receiver()).map(|m| m.id))?,
+                    None => row
+                        .target
+                        .or_else(|| state.members().find(|m| m.is_receiver()).map(|m| m.id))?,
                 };
                 let no = narad_core::ids::AttemptNo { incarnation: Incarnation(0), n: 0 };
                 let data = Attempt { move_id: row.move_id, destination: to, no };
