@@ -16,11 +16,9 @@ use super::machine::Machine;
 use super::message::{Ack, Fetch, Fetched, Message, Payload, Produce, Produced};
 use super::records::record;
 use super::{Due, World};
-use crate::oracle::{Fact, Read};
 use crate::random::Random;
 use crate::scenario::{Route, Workload};
 use crate::time::Time;
-use crate::trace::Kind;
 
 /// Names one request of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -391,37 +389,14 @@ impl World {
         else {
             return;
         };
-        let Fetched::Records { epoch, hwm, records } = outcome else {
-            if let Some(node) = self.machines[machine].node {
-                self.observe(Fact::ReadRefused { node, partition });
-            }
+        let Fetched::Records { epoch, records } = outcome else {
             return self.fetch_later(partition, false);
         };
         let Some(consumer) = self.clients.consumers.get_mut(&partition) else { return };
         let Some((last, _)) = records.last() else { return self.fetch_later(partition, false) };
         consumer.next = Some((epoch, last.next()));
-        self.delivered_to_consumer(partition, machine, epoch, hwm, &records);
         self.plan_acks(partition, machine, epoch, &records);
         self.fetch_later(partition, true);
-    }
-
-    /// Tells of records that a consumer has got, run by run: offsets have gaps where control
-    /// frames are.
-    fn delivered_to_consumer(
-        &mut self,
-        partition: PartitionId,
-        machine: usize,
-        epoch: Epoch,
-        hwm: Offset,
-        records: &[(Offset, u64)],
-    ) {
-        let Some(node) = self.machines[machine].node else { return };
-        for run in records.chunk_by(|(one, _), (next, _)| one.next() == *next) {
-            let ids: Vec<u64> = run.iter().map(|(_, id)| *id).collect();
-            let (first, how) = (run[0].0, Read::Reserved);
-            self.recorder.records(self.now, Kind::Read, machine, partition, ids.len());
-            self.observe(Fact::Delivered { node, partition, epoch, first, ids: &ids, hwm, how });
-        }
     }
 
     fn plan_acks(

@@ -110,7 +110,7 @@ pub(crate) struct Fetch {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Fetched {
-    Records { epoch: Epoch, hwm: Offset, records: Vec<(Offset, u64)> },
+    Records { epoch: Epoch, records: Vec<(Offset, u64)> },
     Refused,
 }
 

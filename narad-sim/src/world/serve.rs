@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use narad_core::ids::{ByteCount, Offset, PartitionId};
+use narad_core::ids::{ByteCount, Epoch, Offset, PartitionId};
 use narad_core::node::Event;
 use narad_runtime::broker::SlotError;
 use narad_runtime::log::{Record, Retention};
@@ -11,7 +11,7 @@ use super::machine::Batch;
 use super::message::{Ack, Fetch, Fetched, Message, Payload, Produce, Produced};
 use super::records::id_of;
 use super::{Local, World};
-use crate::oracle::Fact;
+use crate::oracle::{Fact, Read};
 use crate::trace::Kind;
 
 impl World {
@@ -145,10 +145,41 @@ impl World {
     /// A consumer wants what comes next.
     pub(super) fn fetched_at(&mut self, machine: usize, from: usize, fetch: &Fetch) {
         let process = self.machines[machine].process.as_ref().expect("it runs");
-        let outcome = read_next(process, fetch).unwrap_or(Fetched::Refused);
+        let partition = fetch.partition;
+        let outcome = match read_next(process, fetch) {
+            Some((epoch, hwm, records)) => {
+                self.handed_out(machine, partition, epoch, hwm, &records);
+                Fetched::Records { epoch, records }
+            }
+            None => {
+                if let Some(node) = self.machines[machine].node {
+                    self.observe(Fact::ReadRefused { node, partition });
+                }
+                Fetched::Refused
+            }
+        };
         let payload = Payload::Fetched { request: fetch.request, outcome };
         let life = self.machines[machine].life;
         self.send(Message { from: machine, to: from, life, payload, line: 0 });
+    }
+
+    /// Tells of records that a consumer is given, run by run: there are gaps where some were
+    /// acknowledged before.
+    fn handed_out(
+        &mut self,
+        partition: PartitionId,
+        machine: usize,
+        epoch: Epoch,
+        hwm: Offset,
+        records: &[(Offset, u64)],
+    ) {
+        let Some(node) = self.machines[machine].node else { return };
+        for run in records.chunk_by(|(one, _), (next, _)| one.next() == *next) {
+            let ids: Vec<u64> = run.iter().map(|(_, id)| *id).collect();
+            let (first, how) = (run[0].0, Read::Reserved);
+            self.recorder.records(self.now, Kind::Read, machine, partition, ids.len());
+            self.observe(Fact::Delivered { node, partition, epoch, first, ids: &ids, hwm, how });
+        }
     }
 
     /// A consumer acknowledges a record.
@@ -223,7 +254,10 @@ impl World {
     }
 }
 
-fn read_next(process: &super::machine::Process, fetch: &Fetch) -> Option<Fetched> {
+/// Reign, high watermark, and what comes next.
+type Next = (Epoch, Offset, Vec<(Offset, u64)>);
+
+fn read_next(process: &super::machine::Process, fetch: &Fetch) -> Option<Next> {
     let seat = process.broker.find(fetch.partition)?;
     let (log, epoch) = seat.slot.readable().ok()?;
     let bounds = log.bounds();
@@ -239,5 +273,5 @@ fn read_next(process: &super::machine::Process, fetch: &Fetch) -> Option<Fetched
         .filter(|(offset, _)| !position.acked_ahead.contains(offset))
         .map(|(offset, record)| (*offset, id_of(record)))
         .collect();
-    Some(Fetched::Records { epoch, hwm: bounds.hwm, records })
+    Some((epoch, bounds.hwm, records))
 }
