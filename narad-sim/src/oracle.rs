@@ -162,6 +162,28 @@ impl Oracle {
         &self.sink.violations
     }
 
+    /// Returns how many records that were acknowledged are nowhere any more, those that a stated
+    /// exception excuses included; what retention took is not counted.
+    pub fn lost(&self, look: &dyn Look) -> u64 {
+        self.book.lost(&Cx { event: 0, now: look.now(), look, sink: &mut Sink::default() })
+    }
+
+    /// Returns how many flips the log refused.
+    pub fn flips_rejected(&self) -> u64 {
+        self.book.flips_rejected
+    }
+
+    /// Returns how many records of a partition consumers may see at least: the end of what was
+    /// acknowledged or exposed in its present reign. `None` if nobody owns it.
+    pub fn visible(&self, partition: PartitionId) -> Option<Offset> {
+        Some(self.book.parts.get(&partition).filter(|part| !part.gone)?.last()?.visible)
+    }
+
+    /// Returns how long the freezes of a partition took that are over, in the order of their ends.
+    pub fn freezes(&self, partition: PartitionId) -> &[Duration] {
+        self.book.parts.get(&partition).map_or(&[], |part| &part.frozen_for)
+    }
+
     /// Fills in the figures that follow from facts, and the violations.
     pub fn summarise(&self, summary: &mut Summary) {
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
@@ -204,7 +226,11 @@ impl Oracle {
             }
             Fact::Skipped { node, index } => self.book.skipped(node, index, cx),
             Fact::Restored { node, state } => self.book.restored(node, state, cx),
-            Fact::Configuring { .. } => {}
+            Fact::Configuring { node, change } => {
+                if let Some(leader) = cx.look.node(node) {
+                    s15_leaving::configuring(leader.state(), change, cx);
+                }
+            }
             Fact::Noted { node, note } => self.noted(node, note, cx),
 
             Fact::Authority { node, .. } => self.book.check_writers(node, cx),
@@ -353,6 +379,9 @@ impl Oracle {
     /// Damage excuses what is lost from then on, so whatever is there is checked before.
     fn disk_changes(&mut self, node: NodeId, change: DiskChange, cx: &mut Cx<'_>) {
         self.book.check_disk(node, "all that came before its disk was changed", cx);
+        if let DiskChange::Lost | DiskChange::Replaced = change {
+            self.book.nodes.entry(node).or_default().other_disk = true;
+        }
         for part in self.book.parts.values_mut() {
             match change {
                 DiskChange::Lost | DiskChange::Replaced => {
@@ -376,7 +405,9 @@ impl Oracle {
         origin: Origin,
         cx: &mut Cx<'_>,
     ) {
-        let asked = Asked { by: node, origin, at: cx.now };
+        let seen = cx.look.node(node).map(|node| node.state().applied());
+        let seen = seen.or(self.book.state().map(State::applied)).unwrap_or_default();
+        let asked = Asked { by: node, origin, seen };
         match &entry.command {
             Command::SetTarget { partition, to, .. } => {
                 self.book.asked.entry(entry.proposal).or_insert(asked);

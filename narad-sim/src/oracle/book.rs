@@ -31,6 +31,8 @@ pub(super) struct Book {
     pub(super) narrowed: Option<(Time, u32)>,
     /// Whether some clock's rate was ever out of bound.
     pub(super) clocks_wild: bool,
+    /// How many flips the log refused.
+    pub(super) flips_rejected: u64,
     /// Since when the world only heals.
     pub(super) healing: Option<Time>,
     /// When there was last nobody who led.
@@ -43,6 +45,8 @@ pub(super) struct Witness {
     pub(super) up: bool,
     pub(super) life: Incarnation,
     pub(super) applied: LogIndex,
+    /// Its disk is another one than in its last life, which may have counted less far.
+    pub(super) other_disk: bool,
 }
 
 /// Who asked for an entry, really.
@@ -50,7 +54,8 @@ pub(super) struct Witness {
 pub(super) struct Asked {
     pub(super) by: NodeId,
     pub(super) origin: Origin,
-    pub(super) at: Time,
+    /// What the asker had applied.
+    pub(super) seen: LogIndex,
 }
 
 /// One entry that took effect, and what was there before it.
@@ -87,11 +92,12 @@ impl Book {
 
     pub(super) fn started(&mut self, node: NodeId, life: Incarnation, cx: &mut Cx<'_>) {
         let witness = self.nodes.entry(node).or_default();
-        if life < witness.life || (life == witness.life && !witness.up && life.0 > 0) {
+        let again = life == witness.life && !witness.up && life.0 > 0;
+        if (life < witness.life || again) && !witness.other_disk {
             let last = witness.life;
             cx.breach("S16", node, || format!("it begins life {life} after life {last}"));
         }
-        *witness = Witness { up: true, life, ..*witness };
+        *witness = Witness { up: true, life, other_disk: false, ..*witness };
     }
 
     pub(super) fn ended(&mut self, node: NodeId, _how: End, now: Time) {
@@ -202,7 +208,10 @@ impl Book {
         // An entry that halts the log halts every node alike.
         let Ok(outcome) = state.apply(index, entry) else { return Folded::Nothing };
         let asked = self.asked.remove(&entry.proposal);
-        let Reply::Applied(applied) = outcome.reply else { return Folded::Nothing };
+        let Reply::Applied(applied) = outcome.reply else {
+            self.flips_rejected += u64::from(matches!(entry.command, Command::CompleteMove { .. }));
+            return Folded::Nothing;
+        };
         if outcome.changed.is_empty() {
             return Folded::Nothing;
         }
