@@ -69,14 +69,6 @@ pub(super) struct Turn<'a> {
     pub(super) asked: Option<Asked>,
 }
 
-/// What became of an entry.
-pub(super) enum Folded<'a> {
-    /// It took effect.
-    News(Turn<'a>),
-    /// It changed nothing, or somebody has applied it before.
-    Nothing,
-}
-
 impl Book {
     pub(super) fn state(&self) -> Option<&State> {
         self.state.as_ref()
@@ -180,40 +172,39 @@ impl Book {
             return true;
         }
         let at = index.0.checked_sub(self.first).and_then(|at| usize::try_from(at).ok());
-        if let Some(first) = at.and_then(|at| self.prints.get(at)).copied() {
-            if first != 0 && first != print() {
-                cx.breach("S16", Subject::Cluster, || {
-                    format!("{node:?} applies another entry {index} than was applied before")
-                });
-            }
+        let first = at.and_then(|at| self.prints.get(at)).copied().unwrap_or_default();
+        if first != 0 && first != print() {
+            cx.breach("S16", Subject::Cluster, || {
+                format!("{node:?} applies another entry {index} than was applied before")
+            });
         }
         false
     }
 
-    /// Folds an entry, unless somebody has applied it before.
+    /// Folds an entry, unless somebody has applied it before. `None` if it changed nothing.
     pub(super) fn applied<'e>(
         &mut self,
         node: NodeId,
         index: LogIndex,
         entry: &'e Entry,
         cx: &mut Cx<'_>,
-    ) -> Folded<'e> {
+    ) -> Option<Turn<'e>> {
         if !self.passes(node, index, || fingerprint(entry), cx) {
-            return Folded::Nothing;
+            return None;
         }
-        let Some(state) = self.state.as_mut() else { return Folded::Nothing };
+        let state = self.state.as_mut()?;
         let row = about_partition(&entry.command).and_then(|p| state.assignment(p)).cloned();
         let member = about_member(&entry.command).and_then(|n| state.member(n)).cloned();
         let policy = matches!(entry.command, Command::SetPolicy(_)).then(|| state.policy().clone());
         // An entry that halts the log halts every node alike.
-        let Ok(outcome) = state.apply(index, entry) else { return Folded::Nothing };
+        let outcome = state.apply(index, entry).ok()?;
         let asked = self.asked.remove(&entry.proposal);
         let Reply::Applied(applied) = outcome.reply else {
             self.flips_rejected += u64::from(matches!(entry.command, Command::CompleteMove { .. }));
-            return Folded::Nothing;
+            return None;
         };
         if outcome.changed.is_empty() {
-            return Folded::Nothing;
+            return None;
         }
         let turn = Turn { entry, applied, row, member, asked };
         s16_monotone::folded(state, &turn, &outcome.changed, cx);
@@ -221,16 +212,15 @@ impl Book {
         {
             self.narrowed = Some((cx.now, before.max_in_flight));
         }
-        Folded::News(turn)
+        Some(turn)
     }
 
     /// Passes over an entry that says nothing.
     pub(super) fn skipped(&mut self, node: NodeId, index: LogIndex, cx: &mut Cx<'_>) {
-        if self.passes(node, index, || 1, cx) {
-            if let Some(state) = self.state.as_mut() {
-                // The index is past the last one: it was compared just now.
-                let _ = state.skip(index);
-            }
+        let first = self.passes(node, index, || 1, cx);
+        if let Some(state) = self.state.as_mut().filter(|_| first) {
+            // The index is past the last one: it was compared just now.
+            let _ = state.skip(index);
         }
     }
 

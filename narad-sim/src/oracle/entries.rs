@@ -5,7 +5,7 @@ use std::time::Duration;
 use narad_core::ids::{LogIndex, NodeId, PartitionId};
 use narad_core::metastore::{Applied, Command, Entry, Fence};
 
-use super::book::{Folded, Turn};
+use super::book::Turn;
 use super::part::{Began, Part, Reign};
 use super::sink::Cx;
 use super::{
@@ -26,7 +26,7 @@ impl Oracle {
         if news {
             self.before(entry, cx);
         }
-        if let Folded::News(turn) = self.book.applied(node, index, entry, cx) {
+        if let Some(turn) = self.book.applied(node, index, entry, cx) {
             s18_authority::took_effect(&turn, cx);
             self.took_effect(index, &turn, cx);
         }

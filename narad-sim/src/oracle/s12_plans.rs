@@ -26,11 +26,19 @@ const LINT_MAX: usize = 2_000;
 #[derive(Debug, Default)]
 pub(super) struct Plans {
     /// The last plan that was made again, and of whose state.
-    made: Option<(NodeId, LogIndex, Vec<(PartitionId, NodeId)>)>,
+    made: Option<Made>,
     /// What the first plan since the last change allows, and how many moves began since.
     budget: Option<(usize, usize)>,
     /// The last entry that changed something which a plan depends on.
     changed: LogIndex,
+}
+
+/// A plan that was made again.
+#[derive(Debug)]
+struct Made {
+    node: NodeId,
+    applied: LogIndex,
+    moves: Vec<(PartitionId, NodeId)>,
 }
 
 impl Plans {
@@ -44,12 +52,13 @@ impl Plans {
     ) {
         let Some(state) = cx.look.node(node).map(narad_core::node::Node::state) else { return };
         let applied = state.applied();
-        let known = self.made.as_ref().is_some_and(|(by, at, _)| (*by, *at) == (node, applied));
+        let known =
+            self.made.as_ref().is_some_and(|made| (made.node, made.applied) == (node, applied));
         if !known {
             let Some(moves) = judge(state, cx) else { return };
-            self.made = Some((node, applied, moves));
+            self.made = Some(Made { node, applied, moves });
         }
-        let moves = self.made.as_ref().map_or(&[][..], |(.., moves)| moves);
+        let moves = self.made.as_ref().map_or(&[][..], |made| &made.moves);
         if !moves.contains(&(partition, to)) {
             cx.breach("S12", partition, || {
                 format!(
@@ -98,10 +107,10 @@ impl Plans {
 fn judge(state: &State, cx: &mut Cx<'_>) -> Option<Vec<(PartitionId, NodeId)>> {
     let before = placement(state, |_, _| false)?;
     let planned = plan(&before, &Limits::UNLIMITED);
-    if before.partitions().len() <= LINT_MAX {
-        if let Some(finding) = lint(&before, &planned).first() {
-            cx.breach("S12", Subject::Cluster, || format!("a plan is not minimal: {finding}"));
-        }
+    let small = before.partitions().len() <= LINT_MAX;
+    let findings = if small { lint(&before, &planned) } else { Vec::new() };
+    if let Some(finding) = findings.first() {
+        cx.breach("S12", Subject::Cluster, || format!("a plan is not minimal: {finding}"));
     }
     for (how, flipped) in [("planned", false), ("done", true)] {
         let Some(after) = carried_out(&before, &planned, flipped) else { continue };
