@@ -34,6 +34,8 @@ pub(super) struct Book {
     pub(super) narrowed: Option<(Time, u32)>,
     /// Whether some clock's rate was ever out of bound.
     pub(super) clocks_wild: bool,
+    /// How many flips the log refused.
+    pub(super) flips_rejected: u64,
     /// Since when the world only heals.
     pub(super) healing: Option<Time>,
     /// When there was last nobody who led.
@@ -46,6 +48,8 @@ pub(super) struct Witness {
     pub(super) up: bool,
     pub(super) life: Incarnation,
     pub(super) applied: LogIndex,
+    /// Its disk is another one than in its last life, which may have counted less far.
+    pub(super) other_disk: bool,
 }
 
 /// Who asked for an entry, really.
@@ -53,7 +57,8 @@ pub(super) struct Witness {
 pub(super) struct Asked {
     pub(super) by: NodeId,
     pub(super) origin: Origin,
-    pub(super) at: Time,
+    /// What the asker had applied.
+    pub(super) seen: LogIndex,
 }
 
 /// One entry that took effect, and what was there before it.
@@ -65,14 +70,6 @@ pub(super) struct Turn<'a> {
     /// The member before, of commands about one node.
     pub(super) member: Option<Member>,
     pub(super) asked: Option<Asked>,
-}
-
-/// What became of an entry.
-pub(super) enum Folded<'a> {
-    /// It took effect.
-    News(Turn<'a>),
-    /// It changed nothing, or somebody has applied it before.
-    Nothing,
 }
 
 impl Book {
@@ -90,11 +87,12 @@ impl Book {
 
     pub(super) fn started(&mut self, node: NodeId, life: Incarnation, cx: &mut Cx<'_>) {
         let witness = self.nodes.entry(node).or_default();
-        if life < witness.life || (life == witness.life && !witness.up && life.0 > 0) {
+        let again = life == witness.life && !witness.up && life.0 > 0;
+        if (life < witness.life || again) && !witness.other_disk {
             let last = witness.life;
             cx.breach("S16", node, || format!("it begins life {life} after life {last}"));
         }
-        *witness = Witness { up: true, life, ..*witness };
+        *witness = Witness { up: true, life, other_disk: false, ..*witness };
     }
 
     pub(super) fn ended(&mut self, node: NodeId, _how: End, now: Time) {
@@ -177,33 +175,32 @@ impl Book {
             return true;
         }
         let at = index.0.checked_sub(self.first).and_then(|at| usize::try_from(at).ok());
-        if let Some(first) = at.and_then(|at| self.prints.get(at)).copied() {
-            if first != 0 && first != print() {
-                cx.breach("S16", Subject::Cluster, || {
-                    format!("{node:?} applies another entry {index} than was applied before")
-                });
-            }
+        let first = at.and_then(|at| self.prints.get(at)).copied().unwrap_or_default();
+        if first != 0 && first != print() {
+            cx.breach("S16", Subject::Cluster, || {
+                format!("{node:?} applies another entry {index} than was applied before")
+            });
         }
         false
     }
 
-    /// Folds an entry, unless somebody has applied it before.
+    /// Folds an entry, unless somebody has applied it before. `None` if it changed nothing.
     pub(super) fn applied<'e>(
         &mut self,
         node: NodeId,
         index: LogIndex,
         entry: &'e Entry,
         cx: &mut Cx<'_>,
-    ) -> Folded<'e> {
+    ) -> Option<Turn<'e>> {
         if !self.passes(node, index, || fingerprint(entry), cx) {
-            return Folded::Nothing;
+            return None;
         }
-        let Some(state) = self.state.as_mut() else { return Folded::Nothing };
+        let state = self.state.as_mut()?;
         let row = about_partition(&entry.command).and_then(|p| state.assignment(p)).cloned();
         let member = about_member(&entry.command).and_then(|n| state.member(n)).cloned();
         let policy = matches!(entry.command, Command::SetPolicy(_)).then(|| state.policy().clone());
         // An entry that halts the log halts every node alike.
-        let Ok(outcome) = state.apply(index, entry) else { return Folded::Nothing };
+        let outcome = state.apply(index, entry).ok()?;
         let asked = self.asked.remove(&entry.proposal);
         self.last = Some((
             index,
@@ -212,9 +209,12 @@ impl Book {
                 Reply::Rejected(_) => Ending::Rejected,
             },
         ));
-        let Reply::Applied(applied) = outcome.reply else { return Folded::Nothing };
+        let Reply::Applied(applied) = outcome.reply else {
+            self.flips_rejected += u64::from(matches!(entry.command, Command::CompleteMove { .. }));
+            return None;
+        };
         if outcome.changed.is_empty() {
-            return Folded::Nothing;
+            return None;
         }
         let turn = Turn { entry, applied, row, member, asked };
         s16_monotone::folded(state, &turn, &outcome.changed, cx);
@@ -222,7 +222,7 @@ impl Book {
         {
             self.narrowed = Some((cx.now, before.max_in_flight));
         }
-        Folded::News(turn)
+        Some(turn)
     }
 
     /// Returns how the newest entry ended.
@@ -232,11 +232,10 @@ impl Book {
 
     /// Passes over an entry that says nothing.
     pub(super) fn skipped(&mut self, node: NodeId, index: LogIndex, cx: &mut Cx<'_>) {
-        if self.passes(node, index, || 1, cx) {
-            if let Some(state) = self.state.as_mut() {
-                // The index is past the last one: it was compared just now.
-                let _ = state.skip(index);
-            }
+        let first = self.passes(node, index, || 1, cx);
+        if let Some(state) = self.state.as_mut().filter(|_| first) {
+            // The index is past the last one: it was compared just now.
+            let _ = state.skip(index);
         }
     }
 

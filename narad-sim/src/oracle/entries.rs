@@ -5,7 +5,7 @@ use std::time::Duration;
 use narad_core::ids::{LogIndex, NodeId, PartitionId};
 use narad_core::metastore::{Applied, Command, Entry, Fence};
 
-use super::book::{Folded, Turn};
+use super::book::Turn;
 use super::part::{Began, Part, Reign};
 use super::sink::Cx;
 use super::{
@@ -26,9 +26,9 @@ impl Oracle {
         if news {
             self.before(entry, cx);
         }
-        if let Folded::News(turn) = self.book.applied(node, index, entry, cx) {
+        if let Some(turn) = self.book.applied(node, index, entry, cx) {
             s18_authority::took_effect(&turn, cx);
-            self.took_effect(&turn, cx);
+            self.took_effect(index, &turn, cx);
         }
     }
 
@@ -43,13 +43,18 @@ impl Oracle {
         }
     }
 
-    fn took_effect(&mut self, turn: &Turn<'_>, cx: &mut Cx<'_>) {
+    fn took_effect(&mut self, index: LogIndex, turn: &Turn<'_>, cx: &mut Cx<'_>) {
         match &turn.entry.command {
-            Command::CompleteMove { partition, .. } => self.flipped(*partition, turn, cx),
+            Command::CompleteMove { partition, fence, .. } => {
+                if let Fence::Forced { .. } = fence {
+                    self.plans.change(index);
+                }
+                self.flipped(*partition, turn, cx);
+            }
             Command::DeclareLost { partition, to, data, end, .. } => {
                 let Applied::Won(epoch) = turn.applied else { return };
                 self.given(*to, "the heir of a partition", cx);
-                self.plans.change(cx.now);
+                self.plans.change(index);
                 self.tally.given_up += u64::from(had_target(turn));
                 if let Some(part) = self.book.part_mut(*partition) {
                     let mut reign = Reign::new(epoch, *end, *to, *data, Began::Declared, cx.now);
@@ -59,15 +64,17 @@ impl Oracle {
             }
             Command::AssignPartition { partition, node } => {
                 self.given(*node, "an owner", cx);
-                self.plans.change(cx.now);
+                self.plans.change(index);
                 let row = self.book.state().and_then(|state| state.assignment(*partition));
                 if let Some(data) = row.map(|row| row.data) {
                     self.book.parts.insert(*partition, Part::born(*partition, *node, data, cx.now));
                 }
             }
-            Command::SetTarget { partition, to, .. } => self.planned(*partition, *to, turn, cx),
+            Command::SetTarget { partition, to, .. } => {
+                self.planned(index, *partition, *to, turn, cx);
+            }
             Command::ClearTarget { partition, .. } => {
-                self.plans.change(cx.now);
+                self.plans.change(index);
                 self.tally.given_up += u64::from(had_target(turn));
                 if let Some(part) = self.book.part_mut(*partition) {
                     part.replanned(false, cx.now);
@@ -87,7 +94,7 @@ impl Oracle {
                 self.book.check_part(*partition, None, "its salvage", cx);
             }
             Command::Register { node, incarnation, .. } => {
-                self.plans.change(cx.now);
+                self.plans.change(index);
                 for part in self.book.parts.values_mut() {
                     s09_freeze_exclusion::registered(part, *node, *incarnation);
                 }
@@ -103,13 +110,13 @@ impl Oracle {
                 }
             }
             Command::Retire { receipt, .. } => {
-                self.plans.change(cx.now);
+                self.plans.change(index);
                 if let (Some(member), Some(state)) = (&turn.member, self.book.state()) {
                     s15_leaving::retired(member, state, receipt.is_some(), cx);
                 }
             }
             Command::DeleteTopic { topic } => {
-                self.plans.change(cx.now);
+                self.plans.change(index);
                 for part in self.book.parts.values_mut().filter(|part| part.id.topic == *topic) {
                     self.tally.given_up += u64::from(part.plan.since.is_some());
                     part.gone = true;
@@ -119,7 +126,7 @@ impl Oracle {
             Command::MarkDead { .. }
             | Command::SetDraining { .. }
             | Command::CreateTopic { .. }
-            | Command::SetPin { .. } => self.plans.change(cx.now),
+            | Command::SetPin { .. } => self.plans.change(index),
             Command::Join { .. }
             | Command::DrainedOut { .. }
             | Command::Resolve { .. }
@@ -128,7 +135,14 @@ impl Oracle {
         }
     }
 
-    fn planned(&mut self, partition: PartitionId, to: NodeId, turn: &Turn<'_>, cx: &mut Cx<'_>) {
+    fn planned(
+        &mut self,
+        index: LogIndex,
+        partition: PartitionId,
+        to: NodeId,
+        turn: &Turn<'_>,
+        cx: &mut Cx<'_>,
+    ) {
         self.tally.planned += 1;
         self.tally.given_up += u64::from(had_target(turn));
         self.given(to, "a target", cx);
@@ -136,10 +150,10 @@ impl Oracle {
             part.replanned(true, cx.now);
         }
         if turn.asked.is_some_and(|asked| asked.origin != Origin::Node) {
-            self.plans.change(cx.now);
+            self.plans.change(index);
             return;
         }
-        self.plans.begun(turn.asked.map(|asked| asked.at), cx);
+        self.plans.begun(index, turn.asked.map(|asked| asked.seen), cx);
         self.book.check_slots(self.hearsay(), cx);
     }
 

@@ -45,7 +45,8 @@ pub enum Fact<'a> {
     },
 
     // ---- the replicated log
-    /// A node asks for an entry: `node` is who it really is, whatever the entry says.
+    /// A node asks for an entry, told in the event in which it does: `node` is who it really is,
+    /// whatever the entry says.
     Proposed {
         /// Who asks.
         node: NodeId,
@@ -87,7 +88,7 @@ pub enum Fact<'a> {
         /// The state.
         state: &'a State,
     },
-    /// A node that leads asked for a change of who takes part.
+    /// A node that leads asks for a change of who takes part; told when it does.
     Configuring {
         /// The leader.
         node: NodeId,
@@ -435,7 +436,8 @@ pub enum Origin {
     Node,
     /// An operator's, through that node.
     Operator,
-    /// A scenario made it by hand.
+    /// A scenario made it by hand, under the name of another node. Its proposal id is used by
+    /// nobody else.
     Forged,
 }
 

@@ -95,10 +95,9 @@ impl Book {
         }
         for (partition, node, progress) in &moves {
             let target = self.state().and_then(|state| state.assignment(*partition)?.target);
-            if target == Some(*node) {
-                if let Some(part) = self.part_mut(*partition) {
-                    l1_moves::watch(part, progress, cx);
-                }
+            let part = self.part_mut(*partition).filter(|_| target == Some(*node));
+            if let Some(part) = part {
+                l1_moves::watch(part, progress, cx);
             }
         }
         let Some(mut all) = Healed::new(self, config, cx) else { return };

@@ -1,9 +1,8 @@
 //! L1: every move terminates: flipped, aborted, or reported `NeedsOperator` (source disk gone and
 //! copy behind); never silently stuck. Such a move holds no in-flight slot.
 //!
-//! After the world has begun to heal, a move must get further within the patience of the run: its
-//! phase, its passes, its tries or its bytes must change. One that does not must report a reason
-//! that is true of the world: that a source does not answer is no reason while its process runs and
+//! After the world has begun to heal, a move must end within the patience of the run, or stage more
+//! bytes. One that does not must report a reason that is true of the world: that a source does not answer is no reason while its process runs and
 //! is connected, nor that it is dead once it may be promoted. What needs an operator (a promotion
 //! that is refused, damage, a full or failing disk) may wait for ever, and must hold no slot if it
 //! waits for a promotion.
@@ -26,17 +25,15 @@ pub(super) enum Stand {
     Stuck(String),
 }
 
-/// Takes note of how far the moves to a node are.
+/// How much longer than the patience a move may take that goes on copying.
+const COPYING_MAX: u32 = 10;
+
+/// Takes note of how far a move to a node is. Tries that fail one after another get nowhere,
+/// however busy they are: only more bytes are progress.
 pub(super) fn watch(part: &mut Part, progress: &Progress, cx: &Cx<'_>) {
-    let phase = progress.phase as u8;
-    let mark = (progress.staged_bytes, progress.passes, progress.attempts, phase);
-    if part.plan.mark != mark {
-        // Tries that fail one after another get nowhere, however busy they are.
-        let further = mark.0 > part.plan.mark.0 || progress.attempts == part.plan.mark.2;
-        part.plan.mark = mark;
-        if further {
-            part.plan.moved = cx.now;
-        }
+    if progress.staged_bytes > part.plan.staged {
+        part.plan.staged = progress.staged_bytes;
+        part.plan.moved = cx.now;
     }
 }
 
@@ -52,8 +49,9 @@ pub(super) fn judge(
         return Stand::Reported(format!("its target {target:?} is not there"));
     };
     let progress = node.moves().find(|(partition, _)| *partition == part.id).map(|(_, p)| p);
-    let began = part.plan.since.unwrap_or_default().max(part.plan.moved).max(all.since);
-    let patient = cx.now.since(began) <= all.patience;
+    let began = part.plan.since.unwrap_or_default().max(all.since).max(all.leaderless);
+    let patient = cx.now.since(began.max(part.plan.moved)) <= all.patience
+        && cx.now.since(began) <= all.patience * COPYING_MAX;
     let Some(progress) = progress else {
         return if patient { Stand::Going } else { Stand::Stuck("nobody carries it out".into()) };
     };

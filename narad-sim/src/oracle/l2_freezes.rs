@@ -1,4 +1,4 @@
-//! L2: a freeze ends: total frozen time per attempt is at most T_max; duty cycle per partition at
+//! L2: a freeze ends: total frozen time per attempt is at most `freeze_max`; duty cycle per partition at
 //! most 10 % over any 10 min; an orphan freeze ends within TTL + one commit after quorum is
 //! reachable.
 //!
@@ -37,7 +37,7 @@ pub(super) fn begins(
     let frozen: Duration = part.freezes.iter().filter(same).filter_map(within).sum();
     let allowance = window * config.freeze_duty_percent / 100;
     // A source measures by its own clock, and knows the end of a freeze a little later.
-    if !clocks_wild && frozen > allowance.mul_f64(1.1) {
+    if !clocks_wild && frozen > allowance + allowance / 10 {
         cx.breach("L2", part.id, || {
             format!("{node:?} freezes again after {frozen:?} of the last {window:?}")
         });
@@ -58,7 +58,7 @@ pub(super) fn check(part: &Part, all: &Healed<'_>, cx: &mut Cx<'_>) {
             continue;
         }
         let commit = all.config.request_timeout * 3 + all.config.heartbeat_interval;
-        let slow = |time: Duration| time.mul_f64(1.1) + commit;
+        let slow = |time: Duration| time + time / 10 + commit;
         let since = frozen.since.max(all.since).max(all.leaderless);
         let lasted = cx.now.since(since);
         let orphan = all.destination(part.id).is_none_or(|target| {

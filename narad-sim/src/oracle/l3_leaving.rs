@@ -1,5 +1,5 @@
-//! L3: decommission completes if receivers exist, sources live, voters - 1 >= MinVoters; otherwise
-//! it reports the blocking reason.
+//! L3: decommission completes if receivers exist, sources live, voters - 1 >= `MinVoters`;
+//! otherwise it reports the blocking reason.
 //!
 //! At the end of the healing a node that drains must be retired and out of the configuration,
 //! unless the pre-flight names a blocker, one of its moves reports what it waits for, or its disk

@@ -4,6 +4,7 @@
 //! paused, nobody leads, or a move that is under way reports what it waits for.
 
 use narad_core::controller::placement;
+use narad_core::metastore::Member;
 use narad_core::plan::{Limits, plan};
 
 use super::healing::Healed;
@@ -13,10 +14,9 @@ pub(super) fn check(all: &Healed<'_>, cx: &mut Cx<'_>) {
     if all.leader.is_none() || all.state.policy().paused || !all.reported.is_empty() {
         return;
     }
-    if let Some(unassigned) = all.state.unassigned().next() {
-        if all.state.members().any(narad_core::metastore::Member::is_receiver) {
-            cx.breach("L7", unassigned, || "nobody has been given it".into());
-        }
+    let receiver = all.state.members().any(Member::is_receiver);
+    if let Some(unassigned) = all.state.unassigned().next().filter(|_| receiver) {
+        cx.breach("L7", unassigned, || "nobody has been given it".into());
     }
     let Some(placement) = placement(all.state, |_, _| false) else { return };
     if let Some(planned) = plan(&placement, &Limits::UNLIMITED).all().next() {

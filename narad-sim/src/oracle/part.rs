@@ -146,8 +146,8 @@ pub(super) struct Plan {
     pub(super) waiting: bool,
     /// When it last stopped waiting.
     pub(super) resumed: Option<Time>,
-    /// How far it was when it last got further, and when that was (L1).
-    pub(super) mark: (u64, u32, u32, u8),
+    /// Most bytes that were ever staged, and when that last grew (L1).
+    pub(super) staged: u64,
     pub(super) moved: Time,
 }
 

@@ -79,6 +79,15 @@ pub(super) fn is_excused(part: &Part, acked: &Acked) -> bool {
     part.gone || place(part, acked) == Place::Excused
 }
 
+/// Whether retention has taken a record while it was in the live log.
+fn is_past_retention(part: &Part, acked: &Acked) -> bool {
+    part.reigns
+        .iter()
+        .skip_while(|reign| reign.epoch < acked.epoch)
+        .take_while(|reign| reign.epoch == acked.epoch || acked.offset < reign.start)
+        .any(|reign| acked.offset < reign.floor)
+}
+
 fn place(part: &Part, acked: &Acked) -> Place {
     let mut reigns = part.reigns.iter().skip_while(|reign| reign.epoch < acked.epoch);
     let Some(mut holder) = reigns.next() else { return Place::Live };
@@ -142,6 +151,25 @@ impl Book {
                 check(part, &nodes, None, why, cx);
             }
         }
+    }
+
+    /// Returns how many acknowledged records are nowhere, whether or not that is excused.
+    pub(super) fn lost(&self, cx: &Cx<'_>) -> u64 {
+        let nodes: Vec<NodeId> = self.nodes.keys().copied().collect();
+        let of = |part: &Part| {
+            let held = held(part, &nodes, None, cx);
+            let mut missing: Vec<u64> = part
+                .acked
+                .iter()
+                .filter(|acked| !is_past_retention(part, acked))
+                .map(|acked| acked.id)
+                .filter(|id| held.binary_search(id).is_err())
+                .collect();
+            missing.sort_unstable();
+            missing.dedup();
+            missing.len() as u64
+        };
+        self.parts.values().filter(|part| !part.gone).map(of).sum()
     }
 
     /// Checks every partition.

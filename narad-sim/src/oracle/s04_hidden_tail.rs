@@ -40,7 +40,8 @@ pub(super) fn exposed(part: &mut Part, node: NodeId, epoch: Epoch, hwm: Offset, 
 /// A log is open for service.
 pub(super) fn opened(part: &Part, node: NodeId, data: Attempt, hwm: Offset, cx: &mut Cx<'_>) {
     let reign = part.reigns.iter().rev().find(|reign| (reign.owner, reign.data) == (node, data));
-    if let Some(reign) = reign {
+    // Where exposing is due, a life may have ended in the middle of it.
+    if let Some(reign) = reign.filter(|reign| !reign.wrote && !reign.left_records()) {
         limited(part, reign, node, hwm, "opens with", cx);
     }
 }

@@ -84,7 +84,9 @@ pub(super) fn stands(
     }
     prove(part, node, epoch, committed, cx);
     part.consumers.committed = Some(committed);
-    part.consumers.taken = part.consumers.taken.split_off(&committed);
+    if part.consumers.taken.first().is_some_and(|first| *first < committed) {
+        part.consumers.taken = part.consumers.taken.split_off(&committed);
+    }
 }
 
 /// Everything below a committed offset was acknowledged by some consumer, or is past retention.

@@ -8,8 +8,9 @@
 //! leader has, without limits, since limits only say when a move starts. The plan must pass
 //! [`lint`], which shares no code with the planner; what was asked for must be one of its moves;
 //! and with all of it applied, or all of it flipped, the next plan must be empty. Moves that take
-//! effect are counted from one change of members, topics, owners by hand, pins or plans to the
-//! next: no more than the first plan had. Operators' moves are no plan's. No clock takes part.
+//! effect are counted from one change of members, topics, pins or targets to the next, forced flips
+//! included, since a dead owner's partitions count nowhere: no more than the first plan had.
+//! Operators' moves are no plan's. No clock takes part.
 
 use narad_core::controller::placement;
 use narad_core::ids::{LogIndex, NodeId, PartitionId};
@@ -17,7 +18,6 @@ use narad_core::metastore::State;
 use narad_core::plan::{Limits, Partition, Placement, Plan, lint, plan};
 
 use super::sink::{Cx, Subject};
-use crate::time::Time;
 
 /// Most partitions of a placement that is linted: the linter looks at every pair.
 const LINT_MAX: usize = 2_000;
@@ -26,11 +26,19 @@ const LINT_MAX: usize = 2_000;
 #[derive(Debug, Default)]
 pub(super) struct Plans {
     /// The last plan that was made again, and of whose state.
-    made: Option<(NodeId, LogIndex, Vec<(PartitionId, NodeId)>)>,
+    made: Option<Made>,
     /// What the first plan since the last change allows, and how many moves began since.
     budget: Option<(usize, usize)>,
-    /// When something changed that a plan depends on.
-    changed: Time,
+    /// The last entry that changed something which a plan depends on.
+    changed: LogIndex,
+}
+
+/// A plan that was made again.
+#[derive(Debug)]
+struct Made {
+    node: NodeId,
+    applied: LogIndex,
+    moves: Vec<(PartitionId, NodeId)>,
 }
 
 impl Plans {
@@ -44,12 +52,13 @@ impl Plans {
     ) {
         let Some(state) = cx.look.node(node).map(narad_core::node::Node::state) else { return };
         let applied = state.applied();
-        let known = self.made.as_ref().is_some_and(|(by, at, _)| (*by, *at) == (node, applied));
+        let known =
+            self.made.as_ref().is_some_and(|made| (made.node, made.applied) == (node, applied));
         if !known {
             let Some(moves) = judge(state, cx) else { return };
-            self.made = Some((node, applied, moves));
+            self.made = Some(Made { node, applied, moves });
         }
-        let moves = self.made.as_ref().map_or(&[][..], |(.., moves)| moves);
+        let moves = self.made.as_ref().map_or(&[][..], |made| &made.moves);
         if !moves.contains(&(partition, to)) {
             cx.breach("S12", partition, || {
                 format!(
@@ -69,11 +78,12 @@ impl Plans {
         });
     }
 
-    /// A controller's target took effect; it was asked for at `at`.
-    pub(super) fn begun(&mut self, at: Option<Time>, cx: &mut Cx<'_>) {
-        if at.is_some_and(|at| at <= self.changed) {
+    /// A controller's target took effect at `index`; its leader had applied everything up to
+    /// `seen`.
+    pub(super) fn begun(&mut self, index: LogIndex, seen: Option<LogIndex>, cx: &mut Cx<'_>) {
+        if seen.is_some_and(|seen| seen < self.changed) {
             // It was planned for what is no more; what follows is another plan.
-            self.change(cx.now);
+            self.change(index);
             return;
         }
         let Some((allowed, begun)) = &mut self.budget else { return };
@@ -86,10 +96,10 @@ impl Plans {
         }
     }
 
-    /// Something changed that a plan depends on.
-    pub(super) fn change(&mut self, now: Time) {
+    /// An entry changed something that a plan depends on.
+    pub(super) fn change(&mut self, index: LogIndex) {
         self.budget = None;
-        self.changed = now;
+        self.changed = index;
     }
 }
 
@@ -97,10 +107,10 @@ impl Plans {
 fn judge(state: &State, cx: &mut Cx<'_>) -> Option<Vec<(PartitionId, NodeId)>> {
     let before = placement(state, |_, _| false)?;
     let planned = plan(&before, &Limits::UNLIMITED);
-    if before.partitions().len() <= LINT_MAX {
-        if let Some(finding) = lint(&before, &planned).first() {
-            cx.breach("S12", Subject::Cluster, || format!("a plan is not minimal: {finding}"));
-        }
+    let small = before.partitions().len() <= LINT_MAX;
+    let findings = if small { lint(&before, &planned) } else { Vec::new() };
+    if let Some(finding) = findings.first() {
+        cx.breach("S12", Subject::Cluster, || format!("a plan is not minimal: {finding}"));
     }
     for (how, flipped) in [("planned", false), ("done", true)] {
         let Some(after) = carried_out(&before, &planned, flipped) else { continue };

@@ -47,7 +47,7 @@ impl Book {
     pub(super) fn check_frozen(&self, partition: PartitionId, cx: &mut Cx<'_>) {
         let Some(state) = self.state() else { return };
         let topic = partition.topic;
-        let rows = state.assignments_of_topic(topic).count();
+        let rows = state.topic(topic).map_or(1, |topic| topic.partitions as usize);
         let is_frozen = |partition: PartitionId| {
             let part = self.parts.get(&partition)?;
             let last = part.last()?;

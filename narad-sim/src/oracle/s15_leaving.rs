@@ -4,8 +4,10 @@
 //!
 //! Retirement is judged by the rows before the entry, one by one, not by the fold's index. A
 //! cluster that has not grown to `MinVoters` yet may be smaller; only a removal may not make it so.
-//! No clock takes part.
+//! The health of the rest is judged when a leader asks for the removal, by what it has applied:
+//! nobody can know who dies between that and the commit. No clock takes part.
 
+use narad_core::controller::Change;
 use narad_core::ids::{Incarnation, NodeId};
 use narad_core::metastore::{Configuration, Member, State, Status};
 
@@ -35,7 +37,9 @@ pub(super) fn retired(before: &Member, state: &State, receipt: bool, cx: &mut Cx
     }
     let configuration = state.configuration();
     if configuration.voters.contains(&node) {
-        enough(state, &staying(state, configuration), node, "retiring", cx);
+        let rest = staying(state, configuration);
+        enough(state, &rest, node, "retiring", cx);
+        healthy(state, &rest, node, "retiring", cx);
     }
 }
 
@@ -75,18 +79,39 @@ fn staying(state: &State, configuration: &Configuration) -> Vec<NodeId> {
     configuration.voters.iter().copied().filter(stays).collect()
 }
 
-/// Whether voters without a node are as many as the policy asks for, and mostly healthy.
+/// A leader asks for a change of who takes part; `state` is what it has applied.
+pub(super) fn configuring(state: &State, change: Change, cx: &mut Cx<'_>) {
+    let mut rest = state.configuration().voters.clone();
+    let node = match change {
+        Change::Remove(node) => node,
+        Change::Replace { add, remove } => {
+            rest.insert(add);
+            remove
+        }
+        Change::AddLearner(_) | Change::Promote(_) | Change::LeaveJoint => return,
+    };
+    if rest.remove(&node) {
+        healthy(state, &rest.into_iter().collect::<Vec<_>>(), node, "removing", cx);
+    }
+}
+
+/// Whether voters without a node are as many as the policy asks for.
 fn enough(state: &State, rest: &[NodeId], node: NodeId, doing: &str, cx: &mut Cx<'_>) {
+    let all = rest.len();
+    let least = usize::try_from(state.policy().min_voters).unwrap_or(usize::MAX);
+    if all < least {
+        cx.breach("S15", node, || format!("{doing} it leaves {all} voters of at least {least}"));
+    }
+}
+
+/// Whether voters without a node are mostly healthy.
+fn healthy(state: &State, rest: &[NodeId], node: NodeId, doing: &str, cx: &mut Cx<'_>) {
     let healthy = |node: &&NodeId| {
         state.member(**node).is_some_and(|member| {
             member.status == Status::Alive && member.incarnation > Incarnation(0)
         })
     };
     let (all, alive) = (rest.len(), rest.iter().filter(healthy).count());
-    let least = usize::try_from(state.policy().min_voters).unwrap_or(usize::MAX);
-    if all < least {
-        cx.breach("S15", node, || format!("{doing} it leaves {all} voters of at least {least}"));
-    }
     if alive <= all / 2 {
         cx.breach("S15", node, || format!("{doing} it leaves {alive} healthy voters of {all}"));
     }

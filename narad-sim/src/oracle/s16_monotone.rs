@@ -21,10 +21,9 @@ pub(super) fn folded(state: &State, turn: &Turn<'_>, changed: &Changed, cx: &mut
             }
         }
     }
-    if let Some(before) = &turn.member {
-        if let Some(after) = state.member(before.id) {
-            member(before, after, cx);
-        }
+    let after = turn.member.as_ref().and_then(|before| state.member(before.id));
+    if let (Some(before), Some(after)) = (&turn.member, after) {
+        member(before, after, cx);
     }
 }
 

@@ -14,7 +14,7 @@ use super::sink::{Cx, Subject};
 
 /// An entry took effect.
 pub(super) fn took_effect(turn: &Turn<'_>, cx: &mut Cx<'_>) {
-    let Some(due) = speaks_for(turn) else { return };
+    let Speaker::Of(due) = speaker(turn) else { return };
     let said = turn.entry.by;
     let real = turn.asked.map_or(said, |asked| asked.by);
     if due != Some(said) || due != Some(real) {
@@ -25,17 +25,24 @@ pub(super) fn took_effect(turn: &Turn<'_>, cx: &mut Cx<'_>) {
     }
 }
 
-/// Returns who may ask for the command: none if anybody may.
-fn speaks_for(turn: &Turn<'_>) -> Option<Option<NodeId>> {
+/// Who may ask for a command.
+enum Speaker {
+    Anybody,
+    /// This node; none if there is no such role.
+    Of(Option<NodeId>),
+}
+
+fn speaker(turn: &Turn<'_>) -> Speaker {
     let row = turn.row.as_ref();
     match &turn.entry.command {
-        Command::CompleteMove { .. } => Some(row.and_then(|row| row.target)),
-        Command::Resolve { .. } => Some(row.and_then(|row| row.target)),
-        Command::Revoke { .. } => Some(row.map(|row| row.owner)),
+        Command::CompleteMove { .. } | Command::Resolve { .. } => {
+            Speaker::Of(row.and_then(|row| row.target))
+        }
+        Command::Revoke { .. } => Speaker::Of(row.map(|row| row.owner)),
         Command::Register { node, .. }
         | Command::Report { node, .. }
         | Command::DrainedOut { node, .. }
-        | Command::ReclaimReady { node, .. } => Some(Some(*node)),
+        | Command::ReclaimReady { node, .. } => Speaker::Of(Some(*node)),
         Command::Join { .. }
         | Command::MarkDead { .. }
         | Command::SetDraining { .. }
@@ -48,6 +55,6 @@ fn speaks_for(turn: &Turn<'_>) -> Option<Option<NodeId>> {
         | Command::SetPolicy(_)
         | Command::SetPin { .. }
         | Command::DeclareLost { .. }
-        | Command::RaiseVersion { .. } => None,
+        | Command::RaiseVersion { .. } => Speaker::Anybody,
     }
 }

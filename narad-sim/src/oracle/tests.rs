@@ -15,8 +15,8 @@ use narad_core::effects::Effects;
 use narad_core::freeze::gate::Standing;
 use narad_core::ids::*;
 use narad_core::metastore::{Addresses, Command, Configuration, Entry, Expect, Fence, State};
-use narad_core::node::{Identity, Node};
-use narad_core::partition::{Capture, Listing, Position};
+use narad_core::node::{Effect, Event, Identity, Node, Operation, Outcome};
+use narad_core::partition::{Capture, Listing, Position, Recovered};
 use narad_core::time::Instant;
 
 use super::{Directory, Fact, LogView, Look, Oracle, Origin};
@@ -316,7 +316,8 @@ impl Bench {
         self.tell(Fact::Position { node, partition, epoch, position: &position, hwm });
     }
 
-    /// Runs a node's machines on the committed state, alone: nothing answers them.
+    /// Starts a node's machines, in their next life, on the committed state, alone: they find
+    /// nothing on their disk, and nothing else answers them.
     fn run_node(&mut self, node: u64) {
         let id = NodeId(node);
         let me = Identity {
@@ -325,12 +326,26 @@ impl Bench {
             store_uuid: StoreUuid(node.into()),
             addrs: Addresses::default(),
         };
-        let life = self.state().member(id).unwrap().incarnation;
+        let life = self.state().member(id).unwrap().incarnation.next();
         let state = self.state().clone();
         let (config, held) = (Config::new(node), BTreeSet::new());
         let mut out = Effects::default();
-        let node = Node::new(Instant::ORIGIN, me, life, config, state, held, &mut out);
-        self.sight.nodes.insert(id, node);
+        let mut machines = Node::new(Instant::ORIGIN, me, life, config, state, held, &mut out);
+        self.tell(Fact::Started { node: id, life });
+        let (store_uuid, addrs) = (StoreUuid(node.into()), Addresses::default());
+        let command = Command::Register { node: id, store_uuid, incarnation: life, addrs };
+        let entry = self.commit(node, command);
+        let mut events = vec![Event::Committed { index: LogIndex(self.index), entry }];
+        while let Some(event) = events.pop() {
+            machines.handle(Instant::ORIGIN, event, &mut out);
+            events.extend(out.drain().filter_map(|effect| match effect {
+                Effect::Run(op, Operation::Inspect(_)) => {
+                    Some(Event::Done(op, Outcome::Inspect(Some(Recovered::default()))))
+                }
+                _ => None,
+            }));
+        }
+        self.sight.nodes.insert(id, machines);
     }
 
     /// The names of the invariants that did not hold, each once.

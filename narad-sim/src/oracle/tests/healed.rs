@@ -54,10 +54,11 @@ fn a_freeze_that_does_not_end_is_found() {
         (false, config.freeze_ttl * 2, &["L2"][..]),
     ] {
         let mut bench = Bench::cluster(3);
-        bench.plan(2);
         bench.run_node(1);
+        bench.plan(2);
         if held {
             bench.run_node(2);
+            assert_eq!(bench.sight.nodes[&N2].moves().count(), 1);
         }
         let token = bench.token(1);
         bench.capture(1, Attempt::birth(N1), token, at(0, &[]));

@@ -1,7 +1,9 @@
 //! Members, lives, voters, and who may say what.
 
+use narad_core::controller::Change;
+
 use super::*;
-use crate::oracle::End;
+use crate::oracle::{DiskChange, End};
 
 /// Covers S16: lives, applied indices and states that go back or differ.
 #[test]
@@ -10,6 +12,13 @@ fn going_back_is_found() {
     bench.tell(Fact::Ended { node: N1, how: End::Killed });
     bench.tell(Fact::Started { node: N1, life: Incarnation(1) });
     bench.breaks(&["S16"]);
+
+    // An older disk that was put back has counted less far.
+    let mut bench = Bench::cluster(3);
+    bench.tell(Fact::Ended { node: N1, how: End::Killed });
+    bench.tell(Fact::Disk { node: N1, change: DiskChange::Replaced });
+    bench.tell(Fact::Started { node: N1, life: Incarnation(1) });
+    bench.holds();
 
     let mut bench = Bench::cluster(3);
     let entry = bench.commit(1, join(9));
@@ -119,11 +128,23 @@ fn a_voter_is_removed_only_once_it_may_go() {
     configure(&mut bench, &voters(&[1, 2, 3]));
     bench.breaks(&["S15"]);
 
+    // Who has died by the time of the commit is nobody's fault, by the time of asking it is.
+    let mut bench = Bench::cluster(4);
+    retire(&mut bench, 4);
+    bench.run_node(1);
+    let (node, change) = (N1, Change::Remove(NodeId(4)));
+    bench.tell(Fact::Configuring { node, change });
+    bench.kill(2);
+    bench.kill(3);
+    configure(&mut bench, &voters(&[1, 2, 3]));
+    bench.holds();
+
     let mut bench = Bench::cluster(4);
     retire(&mut bench, 4);
     bench.kill(2);
     bench.kill(3);
-    configure(&mut bench, &voters(&[1, 2, 3]));
+    bench.run_node(1);
+    bench.tell(Fact::Configuring { node, change });
     bench.breaks(&["S15"]);
 
     let mut bench = Bench::cluster(4);

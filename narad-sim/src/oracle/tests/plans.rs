@@ -82,7 +82,7 @@ fn too_many_moves_at_once_are_found() {
         }
         let narrow = Policy { max_in_flight: 1, ..policy() };
         bench.commit_from(1, Command::SetPolicy(narrow), Origin::Operator);
-        bench.pass(Duration::from_secs(60));
+        bench.pass(Duration::from_mins(1));
         let planned = minimal(&bench);
         let (index, to) = planned[0];
         let command = target(&bench, index, to);
