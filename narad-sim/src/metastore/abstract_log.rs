@@ -45,6 +45,7 @@ mod commit;
 mod elect;
 mod faults;
 mod follow;
+mod output;
 #[cfg(test)]
 mod tests;
 
@@ -55,48 +56,14 @@ use std::time::Duration;
 use narad_core::effects::OpId;
 use narad_core::ids::{LogIndex, NodeId};
 use narad_core::metastore::{Configuration, Entry, State};
-use narad_core::node::Event;
 
 use self::barrier::Wait;
 use self::commit::Uncommitted;
 pub use self::faults::{Faults, Pace};
+pub use self::output::{Output, Why};
 use super::Reach;
 use crate::random::Random;
 use crate::time::Time;
-
-/// Why the leader is another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Why {
-    /// There has been none before.
-    First,
-    /// Its process ended.
-    Crash,
-    /// It did not reach a majority.
-    Cut,
-    /// It handed over.
-    Transfer,
-    /// By chance, or because a scenario says so.
-    Chance,
-}
-
-/// What the log wants done.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Output {
-    /// A node is told something, at once: an entry, a snapshot, who leads, that a barrier passed.
-    Tell {
-        /// The node, which runs.
-        node: NodeId,
-        /// What it is told.
-        event: Box<Event>,
-    },
-    /// Another node leads, or none; for the trace.
-    Led {
-        /// Who leads now.
-        leader: Option<NodeId>,
-        /// Why.
-        why: Why,
-    },
-}
 
 /// What a machine has of the log on its disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -343,6 +310,11 @@ impl AbstractLog {
     /// Returns what all committed entries come to.
     pub const fn state(&self) -> &State {
         &self.state
+    }
+
+    /// Whether something is committed that no state can take in: every node stops there.
+    pub const fn is_halted(&self) -> bool {
+        self.is_halted
     }
 
     /// Returns the last index that is committed.

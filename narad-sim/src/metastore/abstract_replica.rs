@@ -1,8 +1,12 @@
 //! One node's part in the abstract log, in place of a replica of the real one.
 //!
-//! It carries operations of the log from the node machine to the [`AbstractLog`], and decides
+//! It carries operations of the log from the node machine to the
+//! [`AbstractLog`](super::AbstractLog), and decides
 //! nothing. What the log says comes back as events, by way of the world: see
 //! [`Output::Tell`](super::Output::Tell).
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
