@@ -1,5 +1,6 @@
 //! A deterministic world of clocks, networks and disks that drives the Narad state machines.
 
+pub mod explore;
 pub mod outcome;
 pub mod random;
 pub mod time;
