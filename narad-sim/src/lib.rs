@@ -1,6 +1,7 @@
 //! A deterministic world of clocks, networks and disks that drives the Narad state machines.
 
 pub mod clock;
+pub mod explore;
 pub mod metastore;
 pub mod net;
 pub mod oracle;
