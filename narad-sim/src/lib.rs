@@ -2,5 +2,6 @@
 
 pub mod outcome;
 pub mod random;
+pub mod report;
 pub mod time;
 pub mod trace;
