@@ -85,7 +85,7 @@ fn scale(axis: Axis, from: f64, to: f64) -> Scale {
 
 fn frame(out: &mut String, x: Axis, across: &Scale, y: Axis, up: &Scale) {
     let (bottom, right) = (HEIGHT - BOTTOM, WIDTH - RIGHT);
-    for tick in up.ticks(6) {
+    for tick in up.ticks(if y.log { 9 } else { 6 }) {
         let at = up.at(tick);
         put!(
             out,

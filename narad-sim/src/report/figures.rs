@@ -14,6 +14,18 @@ pub(super) const ICONS: [(&str, &str); 8] = [
     ("other", "M0-4.5L4.5 0L0 4.5L-4.5 0Z"),
 ];
 
+/// What each of [`ICONS`] stands for.
+pub(super) const ICON_WORDS: [&str; 8] = [
+    "killed, stopped, power lost",
+    "started, resumed",
+    "paused, suspended",
+    "link cut, slow",
+    "link healed",
+    "clock",
+    "disk",
+    "other",
+];
+
 /// Returns the class of a fault: an index into [`ICONS`].
 pub(super) fn icon(fault: &str) -> usize {
     let has = |words: &[&str]| words.iter().any(|word| fault.contains(word));

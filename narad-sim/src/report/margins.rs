@@ -12,7 +12,7 @@ use super::text;
 /// The narrowest moment of one rule.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Margin {
-    /// The invariant that it is about, such as `L2`.
+    /// The invariant that it is about, such as `L2`, or a word.
     pub(super) rule: &'static str,
     pub(super) title: &'static str,
     /// What was seen.
@@ -21,6 +21,8 @@ pub(super) struct Margin {
     pub(super) allowed: String,
     /// How much of what is allowed was used; `None` if there is no limit to compare with.
     pub(super) used: Option<f64>,
+    /// Whether it is counted in ones, so that all of it may be used without any worry.
+    pub(super) is_count: bool,
     /// Whether nothing at all was left.
     pub(super) is_broken: bool,
     /// Place in the trace of the line where it was.
@@ -63,6 +65,7 @@ fn longest_freeze(story: &Story, told: &Told) -> Option<Margin> {
             format!("at most {} (freeze_max)", text::duration(limit))
         }),
         used: share(seen, limit),
+        is_count: false,
         is_broken: limit.is_some_and(|limit| seen > limit),
         line: Some(longest.line),
     })
@@ -93,6 +96,7 @@ fn freeze_duty(story: &Story, told: &Told) -> Option<Margin> {
             format!("at most {} (freeze_duty_percent)", text::duration(limit))
         }),
         used: share(seen, limit),
+        is_count: false,
         is_broken: limit.is_some_and(|limit| seen > limit),
         line: Some(worst.line),
     })
@@ -114,6 +118,7 @@ fn moves_at_once(story: &Story, told: &Told) -> Option<Margin> {
             format!("at most {} (max_in_flight)", text::count(limit))
         }),
         used: share(seen, limit),
+        is_count: true,
         is_broken: limit.is_some_and(|limit| seen > limit),
         line: Some(line),
     })
@@ -145,6 +150,7 @@ fn frozen_at_once(story: &Story) -> Option<Margin> {
         seen: format!("{} of {name}", text::count(seen)),
         allowed: format!("at most {limit}: half of the partitions seen, or one"),
         used: share(seen, Some(limit)),
+        is_count: true,
         is_broken: seen > limit,
         line: Some(line),
     })
@@ -193,6 +199,7 @@ fn lease_left(lines: &[Line]) -> Option<Margin> {
         seen: if left > 0 { format!("{length} left") } else { format!("over for {length}") },
         allowed: "must be over".to_owned(),
         used: None,
+        is_count: false,
         is_broken: left > 0,
         line: Some(line),
     })
@@ -235,6 +242,7 @@ fn between_owners(lines: &[Line], story: &Story) -> Option<Margin> {
         seen,
         allowed: "more than nothing".to_owned(),
         used: None,
+        is_count: false,
         is_broken: stale.is_some(),
         line: stale.or(shortest.map(|(_, line)| line)),
     })
@@ -257,6 +265,7 @@ fn copied_end(lines: &[Line]) -> Option<Margin> {
         seen: if ahead < 0 { format!("{records} short") } else { format!("{records} ahead") },
         allowed: "never short".to_owned(),
         used: None,
+        is_count: false,
         is_broken: ahead < 0,
         line: Some(line),
     })
@@ -298,13 +307,14 @@ fn silence(lines: &[Line], story: &Story, told: &Told) -> Option<Margin> {
     let (seen, line, name) = longest?;
     let limit = told.time_us("dead_timeout");
     Some(Margin {
-        rule: "C34",
+        rule: "timing",
         title: "Longest silence of a living node",
         seen: format!("{} of {name}", text::duration(seen)),
         allowed: limit.map_or(UNKNOWN.to_owned(), |limit| {
             format!("declared dead after {} (dead_timeout)", text::duration(limit))
         }),
         used: share(seen, limit),
+        is_count: false,
         is_broken: false,
         line: Some(line),
     })
@@ -322,11 +332,12 @@ fn oldest_message(lines: &[Line], story: &Story) -> Option<Margin> {
         })
         .max_by_key(|(age, line)| (*age, std::cmp::Reverse(*line)))?;
     Some(Margin {
-        rule: "S18",
+        rule: "network",
         title: "Oldest message that arrived",
         seen: format!("{}, {}", text::duration(age), lines[line].name),
         allowed: "any age: it must do no harm".to_owned(),
         used: None,
+        is_count: false,
         is_broken: false,
         line: Some(line),
     })

@@ -147,14 +147,21 @@ impl Parts<'_> {
         if self.trace.lines.is_empty() {
             out.push_str("<p>Nothing happened: the trace has no lines between its header and its summary.</p>\n");
         }
-        out.push_str(include_str!("assets/toolbar.html"));
+        out.push_str(&include_str!("assets/toolbar.html").replace("@FAULTS@", &fault_legend()));
         put!(out, "<div class=\"still wide\">\n{picture}</div>\n");
-        for (some, all, what) in &self.kept.left_out {
+        let left_out: Vec<String> = self
+            .kept
+            .left_out
+            .iter()
+            .map(|(some, all, what)| {
+                format!("{} of {} {what}", text::count(*some as u64), text::count(*all as u64))
+            })
+            .collect();
+        if !left_out.is_empty() {
             put!(
                 out,
-                "<p class=\"soft\">The trace is long: {} of {} {what} are left out of this page.</p>\n",
-                text::count(*some as u64),
-                text::count(*all as u64)
+                "<p class=\"soft\"><b>The trace is long.</b> Left out of this page: {}.</p>\n",
+                left_out.join("; ")
             );
         }
         out.push_str("</section>\n");
@@ -173,7 +180,7 @@ impl Parts<'_> {
         for margin in margins {
             let class = match margin.used {
                 _ if margin.is_broken => "margin bad",
-                Some(used) if used > 0.8 => "margin near",
+                Some(used) if used > 0.8 && !margin.is_count => "margin near",
                 _ => "margin",
             };
             put!(
@@ -279,12 +286,24 @@ impl Parts<'_> {
     }
 }
 
+/// Explains the marks of faults.
+fn fault_legend() -> String {
+    let mut out = String::new();
+    for ((class, shape), words) in figures::ICONS.iter().zip(figures::ICON_WORDS) {
+        put!(
+            out,
+            "<span><svg viewBox=\"-7 -7 14 14\" aria-hidden=\"true\"><path class=\"fault ic-{class}\" d=\"{shape}\"/></svg>{words}</span>\n"
+        );
+    }
+    out
+}
+
 fn tiles(summary: &Summary) -> Vec<Tile> {
     let none = String::new;
     let longest = summary.freezes_us.iter().copied().max().unwrap_or(0);
     vec![
         Tile("Simulated time", text::duration(summary.simulated_us), none(), false),
-        Tile("Events", text::count(summary.events), none(), false),
+        Tile("Events", text::short(summary.events), none(), false),
         Tile(
             "Nodes",
             summary.nodes.to_string(),
@@ -295,8 +314,8 @@ fn tiles(summary: &Summary) -> Vec<Tile> {
             "Moves",
             format!(
                 "{} of {}",
-                text::count(summary.moves_done),
-                text::count(summary.moves_planned)
+                text::short(summary.moves_done),
+                text::short(summary.moves_planned)
             ),
             format!("{} forced, {} given up", summary.moves_forced, summary.moves_given_up),
             false,
@@ -307,11 +326,11 @@ fn tiles(summary: &Summary) -> Vec<Tile> {
             text::counted(summary.freezes_us.len() as u64, "freeze"),
             false,
         ),
-        Tile("Acknowledged", text::count(summary.acked), "records".to_owned(), false),
+        Tile("Acknowledged", text::short(summary.acked), "records".to_owned(), false),
         Tile(
             "Delivered",
-            text::count(summary.delivered),
-            format!("{} again", text::count(summary.duplicates)),
+            text::short(summary.delivered),
+            format!("{} again", text::short(summary.duplicates)),
             false,
         ),
         Tile("Copied", text::bytes(summary.copied_bytes), none(), false),

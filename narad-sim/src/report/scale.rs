@@ -45,7 +45,7 @@ impl Scale {
         let last = self.high.log10().ceil() as i32;
         let decades = (last - first).max(1).unsigned_abs();
         let within = |tick: &f64| *tick >= self.low * 0.999 && *tick <= self.high * 1.001;
-        if decades <= 2 {
+        if decades * 3 <= most {
             return (first..=last)
                 .flat_map(|power| [1.0, 2.0, 5.0].map(|lead| lead * 10f64.powi(power)))
                 .filter(within)
@@ -95,7 +95,12 @@ pub(super) fn percent(number: f64) -> String {
     format!("{} %", text::decimal(number, 2))
 }
 
-/// Returns a tick of bytes.
+/// Returns a tick of bytes, in powers of ten as the axis has them.
 pub(super) fn bytes(number: f64) -> String {
-    text::bytes(number.max(0.0).round() as u64)
+    const UNITS: [(f64, &str); 5] =
+        [(1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
+    match UNITS.iter().find(|(size, _)| number >= *size * 0.999) {
+        Some((size, unit)) => format!("{} {unit}", text::decimal(number / size, 2)),
+        None => format!("{} B", text::decimal(number, 0)),
+    }
 }

@@ -88,29 +88,29 @@ fn header(out: &mut String, rows: &[Summary]) {
     html::tiles(
         out,
         &[
-            Tile("Runs", text::count(runs), none(), false),
+            Tile("Runs", text::short(runs), none(), false),
             Tile(
                 "Simulated time",
                 text::duration(sum(rows, |row| row.simulated_us)),
                 none(),
                 false,
             ),
-            Tile("Events", text::count(sum(rows, |row| row.events)), none(), false),
+            Tile("Events", text::short(sum(rows, |row| row.events)), none(), false),
             Tile(
                 "Moves",
-                text::count(sum(rows, |row| row.moves_done)),
-                format!("of {} planned", text::count(sum(rows, |row| row.moves_planned))),
+                text::short(sum(rows, |row| row.moves_done)),
+                format!("of {} planned", text::short(sum(rows, |row| row.moves_planned))),
                 false,
             ),
             Tile(
                 "Forced",
-                text::count(sum(rows, |row| row.moves_forced)),
+                text::short(sum(rows, |row| row.moves_forced)),
                 "moves".to_owned(),
                 false,
             ),
             Tile(
                 "Freezes",
-                text::count(freezes.len() as u64),
+                text::short(freezes.len() as u64),
                 format!(
                     "median {}, 99 % within {}",
                     text::duration(sweep_plots::quantile(&freezes, 0.5)),
@@ -120,14 +120,14 @@ fn header(out: &mut String, rows: &[Summary]) {
             ),
             Tile(
                 "Acknowledged",
-                text::count(sum(rows, |row| row.acked)),
+                text::short(sum(rows, |row| row.acked)),
                 "records".to_owned(),
                 false,
             ),
             Tile(
                 "Delivered again",
                 text::percent(sum(rows, |row| row.duplicates), sum(rows, |row| row.delivered)),
-                format!("of {} deliveries", text::count(sum(rows, |row| row.delivered))),
+                format!("of {} deliveries", text::short(sum(rows, |row| row.delivered))),
                 false,
             ),
             Tile("Violations", text::count(violations), none(), violations > 0),

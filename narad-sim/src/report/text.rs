@@ -33,6 +33,15 @@ pub(super) fn count(number: u64) -> String {
     grouped
 }
 
+/// Returns the number in full, or to three digits if it is very large.
+pub(super) fn short(number: u64) -> String {
+    match number {
+        0..1_000_000 => count(number),
+        1_000_000..1_000_000_000 => format!("{} M", digits(number, 1_000_000)),
+        _ => format!("{} G", digits(number, 1_000_000_000)),
+    }
+}
+
 /// Returns `1 move`, `2 moves`, `1,000 moves`.
 pub(super) fn counted(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })

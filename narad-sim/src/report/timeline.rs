@@ -313,14 +313,15 @@ impl<'a> Drawing<'a> {
         for (number, place) in self.story.violations.iter().enumerate() {
             let line = &self.lines[*place];
             let x = self.x(line.at_us);
+            let flag = if x + 26.0 > WIDTH { x - 26.0 } else { x };
             put!(
                 out,
                 "<g class=\"violation\" id=\"mark-{}\"><path d=\"M{x:.1} 14V{:.1}\"/>\
-                 <path class=\"flag\" d=\"M{x:.1} 2h26v14h-26z\"/>\
+                 <path class=\"flag\" d=\"M{flag:.1} 2h26v14h-26z\"/>\
                  <text x=\"{:.1}\" y=\"13\" text-anchor=\"middle\">{}</text><title>{}</title></g>\n",
                 number + 1,
                 self.bottom,
-                x + 13.0,
+                flag + 13.0,
                 escape(&text::clipped(&line.name, 4)),
                 escape(&format!("{} {} {}", text::instant(line.at_us), line.name, line.text)),
             );

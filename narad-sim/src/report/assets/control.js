@@ -16,25 +16,26 @@ function zoom(factor, around = (view.from + view.to) / 2) {
 
 const pan = (share) => setView(view.from + (view.to - view.from) * share, view.to + (view.to - view.from) * share);
 
-function distance(hit, px, py) {
+// How far a point is from something drawn; `slack` is what a finger may be beside it.
+function distance(hit, px, py, slack) {
   if (hit.rect) {
     const [left, top, width, height] = hit.rect;
-    return px >= left - 2 && px <= left + width + 2 && py >= top && py <= top + height ? (hit.faint ? 4 : 2) : 99;
+    return px >= left - 2 - slack && px <= left + width + 2 + slack && py >= top - slack / 2 && py <= top + height + slack / 2 ? (hit.faint ? 4 : 2) : 99;
   }
   if (hit.dot) {
     const gap = Math.hypot(px - hit.dot[0], py - hit.dot[1]);
-    return gap <= hit.dot[2] ? Math.min(gap, 1.5) : 99;
+    return gap <= hit.dot[2] + slack ? Math.min(gap, 1.5) : 99;
   }
   const [x1, y1, x2, y2] = hit.seg, dx = x2 - x1, dy = y2 - y1;
   const share = Math.min(1, Math.max(0, ((px - x1) * dx + (py - y1) * dy) / (dx * dx + dy * dy || 1)));
   const gap = Math.hypot(px - x1 - share * dx, py - y1 - share * dy);
-  return gap <= 5 ? gap + 0.5 : 99;
+  return gap <= 5 + slack ? gap + 0.5 : 99;
 }
 
-function hitAt(px, py) {
+function hitAt(px, py, slack = 0) {
   let best = null, least = 99;
   for (const hit of hits) {
-    const gap = distance(hit, px, py);
+    const gap = distance(hit, px, py, slack);
     if (gap < least) { least = gap; best = hit; }
   }
   return best;
@@ -162,7 +163,7 @@ canvas.addEventListener("pointermove", (event) => {
 const release = (event) => {
   const wasThere = pointers.delete(event.pointerId);
   if (event.type === "pointerup" && wasThere && pressed && !pressed.moved) {
-    const [px, py] = inBox(event), hit = hitAt(px, py);
+    const [px, py] = inBox(event), hit = hitAt(px, py, event.pointerType === "mouse" ? 0 : 9);
     if (hit) {
       if ((hit.line ?? -1) >= 0) select(hit.line, { tell: false });
       showTip(hit.words ?? about(hit.line), px, py);
@@ -254,6 +255,7 @@ for (const link of document.querySelectorAll("[data-line]")) {
 }
 
 document.documentElement.classList.add("has-script");
+document.getElementById("filters").open = box.clientWidth >= 600;
 colours();
 layout();
 draw();

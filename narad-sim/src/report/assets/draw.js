@@ -249,23 +249,30 @@ function marks() {
     }
     pen.globalAlpha = 1;
   }
-  late.forEach(mark);
+  cursor();
+  const last = new Float64Array(data.nodes.length + 1).fill(-99);
+  late.forEach((i) => mark(i, last));
   return shown;
 }
 
-function mark(i) {
-  const node = data.node[i] - 1, at = x(T[i]), kind = data.kind[i];
+// Marks that would lie on one another stand side by side.
+function mark(i, last) {
+  const node = data.node[i] - 1, kind = data.kind[i];
+  let at = x(T[i]);
   if (kind === K.violation) {
     pen.fillStyle = pen.strokeStyle = ink.bad;
+    const flag = at + 30 > place.width - place.right ? at - 28 : at;
     pen.fillRect(at - 1, 4, 2, place.height);
-    pen.fillRect(at, 4, 28, 16);
+    pen.fillRect(flag, 4, 28, 16);
     pen.fillStyle = ink.card;
     pen.font = "700 11px system-ui, sans-serif";
-    pen.fillText(data.names[data.name[i]].slice(0, 4), at + 4, 16);
-    hits.unshift({ rect: [at - 4, 2, 34, 20], line: i }, { rect: [at - 3, 20, 6, place.height], line: i, faint: true });
+    pen.fillText(data.names[data.name[i]].slice(0, 4), flag + 4, 16);
+    hits.unshift({ rect: [flag - 2, 2, 32, 20], line: i }, { rect: [at - 3, 20, 6, place.height], line: i, faint: true });
     return;
   }
   const y = node >= 0 ? nodeY(node) + 8 : place.top - 4;
+  if (at - last[node + 1] < 10) at = last[node + 1] + 10;
+  last[node + 1] = at;
   const [name, path] = icons[kind === K.step ? icons.length - 1 : data.name_icons[data.name[i]]];
   pen.save();
   pen.translate(at, y);
@@ -301,7 +308,6 @@ function draw() {
   lives();
   moves();
   const shown = marks();
-  cursor();
   pen.restore();
   const notes = [instant(view.from) + " to " + instant(view.to) + " (" + duration(view.to - view.from) + ")", shown.toLocaleString("en") + " events in view"];
   notes.push(drawn < all ? "1 message in " + Math.ceil(all / drawn) + " drawn of " + all.toLocaleString("en") + ": zoom in for the rest" : all.toLocaleString("en") + " messages");
