@@ -36,6 +36,7 @@ mod chart;
 mod data;
 mod figures;
 mod html;
+mod legend;
 mod limits;
 mod margins;
 mod moves;

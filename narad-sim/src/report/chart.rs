@@ -85,6 +85,9 @@ fn scale(axis: Axis, from: f64, to: f64) -> Scale {
 
 fn frame(out: &mut String, x: Axis, across: &Scale, y: Axis, up: &Scale) {
     let (bottom, right) = (HEIGHT - BOTTOM, WIDTH - RIGHT);
+    for at in up.fine_ticks().into_iter().map(|tick| up.at(tick)) {
+        put!(out, "<path class=\"grid fine\" d=\"M{LEFT} {at:.1}H{right}\"/>");
+    }
     for tick in up.ticks(if y.log { 9 } else { 6 }) {
         let at = up.at(tick);
         put!(

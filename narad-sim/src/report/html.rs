@@ -61,25 +61,25 @@ pub(super) fn tiles(out: &mut String, tiles: &[Tile]) {
     out.push_str("</dl>\n");
 }
 
-/// Writes a table; columns whose heading begins with `#` are numbers, and lose the sign.
+/// Writes a table; columns whose heading begins with `#` are numbers, and lose the sign. On a
+/// narrow screen each row becomes a small card, where every cell has its heading beside it.
 pub(super) fn table(out: &mut String, head: &[&str], rows: &[Vec<String>]) {
     let class = |column: usize| {
-        if head.get(column).is_some_and(|head| head.starts_with('#')) {
-            " class=\"number\""
-        } else {
-            ""
-        }
+        let is_number = head.get(column).is_some_and(|head| head.starts_with('#'));
+        if is_number { " class=\"number\"" } else { "" }
     };
-    out.push_str("<div class=\"wide\" tabindex=\"0\"><table>\n<thead><tr>");
-    for (column, words) in head.iter().enumerate() {
-        let words = words.trim_start_matches('#');
-        put!(out, "<th{} scope=\"col\">{}</th>", class(column), escape(words));
+    let words = |column: usize| head.get(column).map_or("", |head| head.trim_start_matches('#'));
+    let cards = if head.len() > 2 { " class=\"cards\"" } else { "" };
+    put!(out, "<div class=\"wide\" tabindex=\"0\"><table{cards}>\n<thead><tr>");
+    for column in 0..head.len() {
+        put!(out, "<th{} scope=\"col\">{}</th>", class(column), escape(words(column)));
     }
     out.push_str("</tr></thead>\n<tbody>\n");
     for row in rows {
         out.push_str("<tr>");
         for (column, markup) in row.iter().enumerate() {
-            put!(out, "<td{}>{markup}</td>", class(column));
+            let label = escape(words(column));
+            put!(out, "<td{} data-label=\"{label}\">{markup}</td>", class(column));
         }
         out.push_str("</tr>\n");
     }

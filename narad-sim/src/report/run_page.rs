@@ -10,7 +10,7 @@ use super::read::Trace;
 use super::story::{self, Story};
 use super::text::{self, escape, put};
 use super::thin::{self, Kept};
-use super::{Page, data, figures, sweep_page, timeline};
+use super::{Page, data, figures, legend, sweep_page, timeline};
 
 const SCRIPT: [&str; 3] = [
     include_str!("assets/model.js"),
@@ -147,7 +147,9 @@ impl Parts<'_> {
         if self.trace.lines.is_empty() {
             out.push_str("<p>Nothing happened: the trace has no lines between its header and its summary.</p>\n");
         }
-        out.push_str(&include_str!("assets/toolbar.html").replace("@FAULTS@", &fault_legend()));
+        out.push_str(
+            &include_str!("assets/toolbar.html").replace("@FAULTS@", &legend::of_faults()),
+        );
         put!(out, "<div class=\"still wide\">\n{picture}</div>\n");
         let left_out: Vec<String> = self
             .kept
@@ -284,18 +286,6 @@ impl Parts<'_> {
             escape(&self.trace.header.scenario)
         );
     }
-}
-
-/// Explains the marks of faults.
-fn fault_legend() -> String {
-    let mut out = String::new();
-    for ((class, shape), words) in figures::ICONS.iter().zip(figures::ICON_WORDS) {
-        put!(
-            out,
-            "<span><svg viewBox=\"-7 -7 14 14\" aria-hidden=\"true\"><path class=\"fault ic-{class}\" d=\"{shape}\"/></svg>{words}</span>\n"
-        );
-    }
-    out
 }
 
 fn tiles(summary: &Summary) -> Vec<Tile> {

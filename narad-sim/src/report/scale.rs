@@ -40,6 +40,18 @@ impl Scale {
         if self.log { self.log_ticks(most) } else { nice_ticks(self.low, self.high, most) }
     }
 
+    /// Returns the numbers between the powers of ten of a short logarithmic axis.
+    pub(super) fn fine_ticks(&self) -> Vec<f64> {
+        let (first, last) = (self.low.log10().floor() as i32, self.high.log10().ceil() as i32);
+        if !self.log || last - first > 6 {
+            return Vec::new();
+        }
+        (first..last)
+            .flat_map(|power| (2..10).map(move |lead| f64::from(lead) * 10f64.powi(power)))
+            .filter(|tick| *tick >= self.low && *tick <= self.high)
+            .collect()
+    }
+
     fn log_ticks(&self, most: u32) -> Vec<f64> {
         let first = self.low.log10().floor() as i32;
         let last = self.high.log10().ceil() as i32;

@@ -2,11 +2,11 @@
 
 use crate::trace::{Kind, Line};
 
-use super::figures;
 use super::scale::{self, Scale};
 use super::story::{Fate, Life, Message, Story, Stretch};
 use super::text::{self, escape, put};
 use super::thin;
+use super::{figures, legend};
 
 const WIDTH: f64 = 1180.0;
 const GUTTER: f64 = 104.0;
@@ -24,29 +24,25 @@ const PARTITIONS_MAX: usize = 40;
 /// Draws the timeline. The picture is made for a page that has the style sheet of the charts.
 pub(super) fn svg(lines: &[Line], story: &Story) -> String {
     let drawing = Drawing::new(lines, story);
-    let mut out = String::new();
-    put!(
-        out,
-        "<svg class=\"timeline\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {}\" \
-         role=\"img\" aria-label=\"Timeline of the run: {} and {}\">\n",
-        drawing.height,
+    let mut inside = String::new();
+    drawing.axis(&mut inside);
+    let notes = drawing.messages(&mut inside);
+    drawing.nodes(&mut inside);
+    drawing.partitions(&mut inside);
+    drawing.violations(&mut inside);
+    let height = legend::below(&mut inside, WIDTH, drawing.bottom + 20.0, &notes);
+    format!(
+        "<svg class=\"timeline\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
+         role=\"img\" aria-label=\"Timeline of the run: {} and {}\">\n{ICE}{inside}</svg>\n",
         text::counted(story.nodes.len() as u64, "node"),
         text::counted(story.partitions.len() as u64, "partition"),
-    );
-    out.push_str(
-        "<defs><pattern id=\"ice\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" \
-         patternTransform=\"rotate(45)\"><rect class=\"ice-back\" width=\"6\" height=\"6\"/>\
-         <rect class=\"ice-stripe\" width=\"3\" height=\"6\"/></pattern></defs>\n",
-    );
-    drawing.axis(&mut out);
-    let notes = drawing.messages(&mut out);
-    drawing.nodes(&mut out);
-    drawing.partitions(&mut out);
-    drawing.violations(&mut out);
-    drawing.legend(&mut out, &notes);
-    out.push_str("</svg>\n");
-    out
+    )
 }
+
+/// What frozen stretches are filled with.
+const ICE: &str = "<defs><pattern id=\"ice\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" \
+    patternTransform=\"rotate(45)\"><rect class=\"ice-back\" width=\"6\" height=\"6\"/>\
+    <rect class=\"ice-stripe\" width=\"3\" height=\"6\"/></pattern></defs>\n";
 
 struct Drawing<'a> {
     lines: &'a [Line],
@@ -55,7 +51,6 @@ struct Drawing<'a> {
     /// Partitions that have a lane, in order.
     shown: Vec<usize>,
     bottom: f64,
-    height: f64,
 }
 
 impl<'a> Drawing<'a> {
@@ -65,7 +60,7 @@ impl<'a> Drawing<'a> {
         let nodes = story.nodes.len() as f64 * NODE_LANE;
         let bottom = TOP + nodes + shown.len() as f64 * PARTITION_LANE + 6.0;
         let time = Scale::linear(0.0, end, GUTTER, WIDTH - RIGHT);
-        Self { lines, story, time, shown, bottom, height: bottom + 76.0 }
+        Self { lines, story, time, shown, bottom }
     }
 
     fn x(&self, us: u64) -> f64 {
@@ -209,16 +204,25 @@ impl<'a> Drawing<'a> {
                 )),
             );
         }
+        self.faults(out);
+    }
+
+    /// Draws what was done to the world. Marks that would lie on one another stand side by side.
+    fn faults(&self, out: &mut String) {
+        let mut last = vec![0.0f64; self.story.nodes.len() + 1];
         for line in self.story.faults.iter().map(|place| &self.lines[*place]) {
             let here = line.node.as_deref();
             let node = self.story.nodes.iter().position(|name| Some(name.as_str()) == here);
             let y = node.map_or(TOP - 3.0, |node| Self::node_y(node) + 7.0);
+            let last = &mut last[node.map_or(0, |node| node + 1)];
+            let at = self.x(line.at_us);
+            let x = if at - *last < 10.0 { *last + 10.0 } else { at };
+            *last = x;
             let (class, shape) = figures::ICONS[figures::icon(&line.name)];
             put!(
                 out,
-                "<path class=\"fault ic-{class}\" transform=\"translate({:.1} {y:.1})\" d=\"{shape}\">\
+                "<path class=\"fault ic-{class}\" transform=\"translate({x:.1} {y:.1})\" d=\"{shape}\">\
                  <title>{}</title></path>\n",
-                self.x(line.at_us),
                 escape(&format!("{} {} {}", text::instant(line.at_us), line.name, line.text)),
             );
         }
@@ -325,57 +329,6 @@ impl<'a> Drawing<'a> {
                 escape(&text::clipped(&line.name, 4)),
                 escape(&format!("{} {} {}", text::instant(line.at_us), line.name, line.text)),
             );
-        }
-    }
-
-    fn legend(&self, out: &mut String, notes: &[String]) {
-        let mut x = 4.0;
-        let mut y = self.bottom + 20.0;
-        let mut entry = |mark: &str, words: &str| {
-            let width = 26.0 + words.chars().count() as f64 * 6.4 + 12.0;
-            if x + width > WIDTH {
-                x = 4.0;
-                y += 19.0;
-            }
-            put!(
-                out,
-                "<g transform=\"translate({x:.1} {y:.1})\">{mark}<text class=\"key\" x=\"24\" y=\"4\">{}</text></g>\n",
-                escape(words),
-            );
-            x += width;
-        };
-        for class in [
-            "locate", "catch-up", "prepare", "drain", "verify", "install", "flip", "promote",
-            "waiting",
-        ] {
-            entry(
-                &format!("<rect class=\"phase ph-{class}\" y=\"-5\" width=\"18\" height=\"10\"/>"),
-                class,
-            );
-        }
-        entry(
-            "<rect class=\"freeze\" fill=\"url(#ice)\" y=\"-4\" width=\"18\" height=\"8\"/>",
-            "frozen",
-        );
-        entry("<rect class=\"lead\" y=\"-2\" width=\"18\" height=\"3\"/>", "leader");
-        entry("<path class=\"life paused\" d=\"M0 0h18\"/>", "paused");
-        entry("<path class=\"life down\" d=\"M0 0h18\"/>", "down");
-        entry(
-            "<rect class=\"strip-key acks\" y=\"-4\" width=\"18\" height=\"8\"/>",
-            "acknowledged",
-        );
-        entry("<rect class=\"strip-key reads\" y=\"-4\" width=\"18\" height=\"8\"/>", "delivered");
-        for (class, words) in [
-            ("ms-move", "move"),
-            ("ms-raft", "Raft"),
-            ("ms-call", "call"),
-            ("ms-data", "records"),
-            ("ms-lost", "lost"),
-        ] {
-            entry(&format!("<path class=\"ms key-line {class}\" d=\"M0 5L18-5\"/>"), words);
-        }
-        for note in notes {
-            entry("", note);
         }
     }
 
