@@ -7,6 +7,7 @@ pub mod net;
 pub mod oracle;
 pub mod outcome;
 pub mod random;
+pub mod report;
 pub mod run;
 pub mod scenario;
 pub mod time;
