@@ -11,6 +11,7 @@ use super::prepare::Frozen;
 use crate::effects::{Deadline, OpId};
 use crate::ids::Incarnation;
 use crate::partition::{Boundary, Sidecar};
+use crate::planted::{Bug, is_planted};
 use crate::promote::{self, Freeze, Refusal, clamped};
 
 /// Waits for the copy to be read back.
@@ -73,9 +74,10 @@ impl Verifying {
             Err(refusal) => return self.differs(refusal, cx),
         };
         let listing = &capture.listing;
+        let visible = is_planted(Bug::TailInstalledVisible);
         let sidecar = Sidecar {
             start: listing.start,
-            hwm: listing.hwm,
+            hwm: if visible { listing.end } else { listing.hwm },
             position: clamped(&capture.position, listing.hwm),
         };
         let flip = Flip { job, attempt, since, fence: Some(capture.token), dead: None };
