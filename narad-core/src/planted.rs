@@ -182,6 +182,8 @@ bugs! {
     ListedHwmForgotten,
     /// An installed copy exposes its hidden tail.
     TailInstalledVisible,
+    /// An installed copy knows nothing of where consumers stood.
+    PositionLeftBehind,
     /// An owner exposes everything at every opening.
     TailExposedAtOpening,
     /// Staging is set aside although its source is dead.
@@ -200,12 +202,18 @@ bugs! {
     CeilToTheLeastLoaded,
     /// A draining node counts as one that receives.
     DrainingReceives,
+    /// A partition is given to a node that drains or is retired.
+    GivenToLeavers,
     /// A leader that was retired removes itself.
     LeaderRemovesItself,
+    /// After a snapshot nothing is looked at again.
+    RestoredUnseen,
     /// An append is not synced.
     AppendNotSynced,
     /// A failed sync is taken for a success.
     SyncErrorIgnored,
+    /// What a failed sync left is taken as it looks when the log is opened again.
+    TailNotRewritten,
     /// The name of an installed copy is not synced.
     InstalledNameNotSynced,
     /// The name of a new log is not synced.

@@ -276,15 +276,19 @@ impl State {
 
     /// Checks that a node may be given a partition (H24e, H40).
     pub(super) fn receiver(&self, node: NodeId) -> Result<(), Reason> {
-        let member = self.staying(node)?;
+        let leavers = is_planted(Bug::GivenToLeavers);
+        let member = if leavers { self.known(node) } else { self.staying(node) }?;
         if member.status != Status::Alive {
             Err(Reason::NodeDead)
-        } else if member.draining {
+        } else if member.draining && !leavers {
             Err(Reason::NodeDraining)
         } else if member.incarnation == Incarnation(0) {
             Err(Reason::NodeUnregistered)
         } else {
-            assert!(member.is_receiver(), "every way of not being a receiver has a reason");
+            assert!(
+                leavers || member.is_receiver(),
+                "every way of not being a receiver has a reason"
+            );
             Ok(())
         }
     }
