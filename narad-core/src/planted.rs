@@ -75,7 +75,7 @@ bugs! {
     ResidueCountsAsDead,
     /// H15: a position is not cut to what the promoted log has.
     PositionNotClamped,
-    /// H16: a drained copy need only reach the watermark to count as verified.
+    /// H16: a copy that reaches the watermark counts as verified, whatever its bytes are.
     VerifiedByReachAlone,
     /// H17: the bytes of a copy are not synced.
     CopyNotSynced,

@@ -86,8 +86,6 @@ pub struct NotYet {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bias {
-    /// Bytes that rot on a disk.
-    BitRot,
     /// One-way and two-way cuts around the owner of a moving partition.
     CutSource,
     /// Owners of moving partitions that die for longer than a promotion waits.
@@ -104,6 +102,8 @@ pub enum Bias {
     DuplicateCommands,
     /// Commands in the name of nodes that never proposed them.
     ForgedCommands,
+    /// Copies whose bytes change on their way.
+    GarbledCopies,
     /// Producers that write about as fast as a copy reads.
     HeavyLoad,
     /// Nodes that join.

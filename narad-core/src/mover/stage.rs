@@ -210,6 +210,7 @@ impl Stage {
                 && extent(listing, staged.base).is_some_and(|extent| {
                     staged.bytes < extent.bytes
                         || (staged.bytes == extent.bytes && staged.checksum == extent.checksum)
+                        || is_planted(Bug::VerifiedByReachAlone)
                 })
         };
         let mut dropped = Dropped::default();

@@ -3,7 +3,7 @@
 use narad_core::planted::Bug;
 
 use crate::plant::Bias::{
-    BitRot, CutSource, DeadSource, DeadTarget, Decommission, DiskErrors, DuplicateCommands,
+    CutSource, DeadSource, DeadTarget, Decommission, DiskErrors, DuplicateCommands, GarbledCopies,
     HeavyLoad, LateAcks, LateFlip, LostAnswers, OperatorMoves, PowerLoss, Restarts, SlowApply,
     SlowCopy, SlowDisk, TightTiming,
 };
@@ -110,13 +110,14 @@ pub(super) const FIRST: &[Plant] = &[
         place: "narad-core/src/lease.rs, Lease::count",
         removes: "A heartbeat's answer renews the lease before the index that came with it is \
          applied here.",
-        noticed_by: &["S2", "S7"],
-        hint: "Let the owner apply nothing new for a while, answer its heartbeats, and flip \
-         its partition away.",
-        bias: &[SlowApply, CutSource, DeadSource],
+        noticed_by: &["S7", "S2"],
+        hint: "Let the old owner apply nothing after the capture while its heartbeats are \
+         answered, and acknowledge there long after the flip.",
+        bias: &[SlowApply, LateAcks],
         net: Some(
-            "The flip needs this source's freeze or its death: only a promotion of a \
-         partition whose owner still hears the leader shows it.",
+            "A normal flip needs this source's freeze and a dead node is given no lease, so \
+         that it writes nothing: what breaks is the bound on acknowledgements at the \
+         old owner.",
         ),
     },
     Plant {
@@ -221,16 +222,14 @@ pub(super) const FIRST: &[Plant] = &[
         bug: Bug::VerifiedByReachAlone,
         name: "h16-verified-by-reach-alone",
         rule: Rule::Hole(16),
-        place: "narad-core/src/promote.rs, after_freeze",
-        removes: "Start, end and digest of a drained copy are not compared with the capture: \
-         reaching the watermark will do.",
-        noticed_by: &["S8", "S5"],
-        hint: "Rot or cut a staged extent while it drains; restart both ends during a copy.",
-        bias: &[BitRot, Restarts],
-        net: Some(
-            "Every extent is compared by its checksum as it is copied, and again when an \
-         earlier life left it.",
-        ),
+        place: "narad-core/src/promote.rs, after_freeze; narad-core/src/mover/copy.rs, \
+         CopyRun::copied; narad-core/src/mover/stage.rs, Stage::adopt",
+        removes: "Neither an extent nor the whole of a drained copy is compared with what the \
+         source has: reaching the watermark will do.",
+        noticed_by: &["S8", "S5", "S1"],
+        hint: "Garble the bytes of a copy on their way.",
+        bias: &[GarbledCopies],
+        net: None,
     },
     Plant {
         bug: Bug::CopyNotSynced,
