@@ -6,6 +6,7 @@ pub mod metastore;
 pub mod net;
 pub mod oracle;
 pub mod outcome;
+pub mod plant;
 pub mod random;
 pub mod report;
 pub mod run;
