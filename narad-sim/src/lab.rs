@@ -169,7 +169,8 @@ pub struct Pulse {
 pub struct Finished {
     /// The run in figures.
     pub summary: Summary,
-    /// Whether it went to its end. One that was stopped says nothing about what would have come.
+    /// Whether it went to its end; not if it was stopped, or its watch broke off. Such a run says
+    /// nothing about what would have come: no expectation and no liveness is judged.
     pub complete: bool,
 }
 

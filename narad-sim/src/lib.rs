@@ -1,9 +1,15 @@
 //! A deterministic world of clocks, networks and disks that drives the Narad state machines.
 
+pub mod cli;
 pub mod guard;
+pub mod hunt;
 pub mod lab;
 pub mod outcome;
+pub mod placement;
 pub mod random;
+pub mod record;
+pub mod replay;
+pub mod shrink;
 pub mod sweep;
 pub mod time;
 pub mod trace;

@@ -171,18 +171,30 @@ impl Folder {
         self.csv.write_record(row.cells()).map_err(|error| csv_error(&self.dir, error))
     }
 
-    /// Keeps the scenario of a failed run, and returns where its trace belongs.
+    /// Returns where the trace of a failed run belongs.
+    ///
+    /// # Errors
+    ///
+    /// If the disk refuses to make the folder of failures.
+    pub fn trace_path(&self, row: &Row) -> Result<PathBuf, FolderError> {
+        self.failure(row, "trace.jsonl")
+    }
+
+    /// Keeps the scenario of a failed run.
     ///
     /// # Errors
     ///
     /// If the disk refuses.
-    pub fn add_failure(&self, row: &Row, scenario: &str) -> Result<PathBuf, FolderError> {
+    pub fn add_failure(&self, row: &Row, scenario: &str) -> Result<(), FolderError> {
+        let path = self.failure(row, "toml")?;
+        fs::write(&path, scenario).map_err(io_error(&path, "written"))
+    }
+
+    fn failure(&self, row: &Row, ending: &str) -> Result<PathBuf, FolderError> {
         let dir = self.dir.join(FAILURES);
         fs::create_dir_all(&dir).map_err(io_error(&dir, "created"))?;
         let stem = stem(&row.summary.scenario, row.summary.seed);
-        let path = dir.join(format!("{stem}.toml"));
-        fs::write(&path, scenario).map_err(io_error(&path, "written"))?;
-        Ok(dir.join(format!("{stem}.trace.jsonl")))
+        Ok(dir.join(format!("{stem}.{ending}")))
     }
 
     /// Takes over what another sweep kept of its failures.
