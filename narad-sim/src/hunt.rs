@@ -65,12 +65,12 @@ pub struct Hunted {
 ///
 /// If this build has no such bug.
 pub fn hunt<L: Laboratory>(lab: &L, bug: &Bug, effort: Effort<'_>) -> Result<Hunted, NoSuchBug> {
-    let hint = lab.hint(&bug.name);
-    let hinted = if hint.is_some() { effort.hinted.min(effort.seeds) } else { 0 };
+    let is_hinted = lab.hint(&bug.name, 0).is_some();
+    let hinted = if is_hinted { effort.hinted.min(effort.seeds) } else { 0 };
     // The seeds of both parts begin at the same number, so that a drawn run is one of any sweep.
-    let of = |number: u64| match &hint {
-        Some(hint) if number < hinted => (hint.clone(), number),
-        _ => (lab.draw(number - hinted), number - hinted),
+    let of = |number: u64| match lab.hint(&bug.name, number).filter(|_| number < hinted) {
+        Some(hint) => (hint, number),
+        None => (lab.draw(number - hinted), number - hinted),
     };
     let mut hunted = Hunted {
         bug: bug.name.clone(),

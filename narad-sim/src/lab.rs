@@ -18,11 +18,12 @@ pub trait Laboratory: Sync {
     /// What is run.
     type Scenario: Clone + Send + Sync;
 
-    /// Reads a scenario file; `name` is what it is called if it does not say so itself.
+    /// Reads a scenario file. `name` is its path; the scenario is called after the file if it does
+    /// not say otherwise.
     ///
     /// # Errors
     ///
-    /// What is wrong with the text, with the line, for people.
+    /// What is wrong with the text, with path and line, for people.
     fn parse(&self, text: &str, name: &str) -> Result<Self::Scenario, String>;
 
     /// Draws a whole scenario from a seed.
@@ -68,8 +69,9 @@ pub trait Laboratory: Sync {
     /// If this build has no such bug.
     fn plant(&self, name: Option<&str>) -> Result<(), NoSuchBug>;
 
-    /// Returns a scenario in which a bug is likely to show, where somebody has written one.
-    fn hint(&self, bug: &str) -> Option<Self::Scenario>;
+    /// Returns a scenario in which a bug is likely to show, where somebody knows of one. It must pass
+    /// without the bug, and must not call for what the bug does.
+    fn hint(&self, bug: &str, seed: u64) -> Option<Self::Scenario>;
 }
 
 /// Which log keeps the metadata.

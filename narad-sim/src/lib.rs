@@ -9,6 +9,7 @@ pub mod placement;
 pub mod random;
 pub mod record;
 pub mod replay;
+pub mod scenario;
 pub mod shrink;
 pub mod sweep;
 pub mod time;

@@ -36,12 +36,6 @@ pub(super) fn read(path: &Path, terminal: &mut Terminal) -> Result<String, Failu
     })
 }
 
-/// What a scenario in a file is called if it does not say so itself.
-pub(super) fn stem(path: &Path) -> String {
-    let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-    stem.filter(|stem| stem != "-").unwrap_or_else(|| "stdin".into())
-}
-
 /// Reads a scenario file.
 pub(super) fn scenario<L: Laboratory>(
     lab: &L,
@@ -63,9 +57,9 @@ pub(super) fn parse<L: Laboratory>(
         let hint = "narad-sim replay, shrink and report take a trace";
         return Err(Failure::usage(message).with_hint(hint));
     }
-    lab.parse(text, &stem(path)).map_err(|error| {
-        Failure::usage(format!("{}: {error}", path.display()))
-            .with_hint("narad-sim schema describes every key and action")
+    let name = if path.as_os_str() == "-" { "stdin".into() } else { path.display().to_string() };
+    lab.parse(text, &name).map_err(|error| {
+        Failure::usage(error).with_hint("narad-sim schema describes every key and action")
     })
 }
 

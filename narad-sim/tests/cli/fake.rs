@@ -54,9 +54,11 @@ impl Laboratory for Lab {
     type Scenario = Fake;
 
     fn parse(&self, text: &str, name: &str) -> Result<Fake, String> {
-        let mut fake: Fake = toml::from_str(text).map_err(|error| error.to_string())?;
+        let mut fake: Fake =
+            toml::from_str(text).map_err(|error| format!("{name}: {error}"))?;
         if fake.name.is_empty() {
-            name.clone_into(&mut fake.name);
+            let stem = std::path::Path::new(name).file_stem().expect("a file");
+            fake.name = stem.to_str().expect("text").to_owned();
         }
         Ok(fake)
     }
@@ -201,7 +203,7 @@ impl Laboratory for Lab {
         Ok(())
     }
 
-    fn hint(&self, bug: &str) -> Option<Fake> {
+    fn hint(&self, bug: &str, _: u64) -> Option<Fake> {
         let hint =
             || Fake { name: "hint".into(), seed: 0, metastore: "raft".into(), steps: vec![], nodes: 2 };
         (bug == "h02-hinted").then(hint)
