@@ -128,10 +128,7 @@ fn schema(text: &str, global: &Global, terminal: &mut Terminal) -> Result<ExitCo
     Ok(ExitCode::Good)
 }
 
-fn completions(
-    shell: clap_complete::Shell,
-    terminal: &mut Terminal,
-) -> Result<ExitCode, Failure> {
+fn completions(shell: clap_complete::Shell, terminal: &mut Terminal) -> Result<ExitCode, Failure> {
     // Into memory first: the generator panics on a closed pipe.
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "narad-sim", &mut script);

@@ -4,6 +4,7 @@ pub mod cli;
 pub mod guard;
 pub mod hunt;
 pub mod lab;
+pub mod narad;
 pub mod outcome;
 pub mod placement;
 pub mod random;

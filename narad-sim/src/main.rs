@@ -25,5 +25,5 @@ fn main() -> ExitCode {
         let _ = flag::register_conditional_shutdown(signal, 130, Arc::clone(interrupt));
         let _ = flag::register(signal, Arc::clone(interrupt));
     }
-    run(cli, &narad_sim::lab::World, &mut terminal).into()
+    run(cli, &narad_sim::narad::Narad, &mut terminal).into()
 }

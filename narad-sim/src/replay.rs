@@ -61,7 +61,8 @@ impl FromStr for Breakpoint {
         })?;
         let mut point = Self { kind, name, node: None, peer: None, partition: None, nth: 1 };
         for part in parts {
-            let (key, value) = part.split_once('=').ok_or_else(|| format!("{part} is no key=value"))?;
+            let (key, value) =
+                part.split_once('=').ok_or_else(|| format!("{part} is no key=value"))?;
             match key {
                 "node" => point.node = Some(value.into()),
                 "peer" => point.peer = Some(value.into()),
@@ -237,7 +238,8 @@ impl<'a, R: BufRead> Replay<'a, R> {
         if let Some(error) = self.error {
             return Err(error);
         }
-        if complete && self.difference.is_none()
+        if complete
+            && self.difference.is_none()
             && let Some(line) = self.recorded.next_line()?
         {
             self.difference = Some(Difference { recorded: Some(line), replayed: None });
@@ -287,7 +289,18 @@ mod tests {
         let none = || None;
         let (node, text) = (Some(node.into()), String::new());
         let name = name.into();
-        Line { n: 1, at_us: 0, kind, name, node, peer: none(), partition: none(), of: None, bytes: None, text }
+        Line {
+            n: 1,
+            at_us: 0,
+            kind,
+            name,
+            node,
+            peer: none(),
+            partition: none(),
+            of: None,
+            bytes: None,
+            text,
+        }
     }
 
     #[test]
@@ -320,8 +333,17 @@ mod tests {
         let of = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
             pairs.iter().map(|(part, state)| ((*part).into(), (*state).into())).collect()
         };
-        let found = changes(&of(&[("a", "1"), ("b", "2"), ("c", "3")]), &of(&[("a", "1"), ("b", "x"), ("d", "4")]));
-        let parts: Vec<_> = found.iter().map(|it| (it.part.as_str(), it.before.as_deref(), it.after.as_deref())).collect();
-        assert_eq!(parts, [("b", Some("2"), Some("x")), ("c", Some("3"), None), ("d", None, Some("4"))]);
+        let found = changes(
+            &of(&[("a", "1"), ("b", "2"), ("c", "3")]),
+            &of(&[("a", "1"), ("b", "x"), ("d", "4")]),
+        );
+        let parts: Vec<_> = found
+            .iter()
+            .map(|it| (it.part.as_str(), it.before.as_deref(), it.after.as_deref()))
+            .collect();
+        assert_eq!(
+            parts,
+            [("b", Some("2"), Some("x")), ("c", Some("3"), None), ("d", None, Some("4"))]
+        );
     }
 }

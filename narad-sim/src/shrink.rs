@@ -61,8 +61,7 @@ pub fn shrink<L: Laboratory>(
     let violation = first.summary.gravest()?.clone();
     let wanted = violation.invariant.clone();
     let events = first.summary.events;
-    let mut best =
-        Shrunk { scenario, seed, violation, events, runs: 1, steps: 0, minimal: false };
+    let mut best = Shrunk { scenario, seed, violation, events, runs: 1, steps: 0, minimal: false };
     // What has been tried fails no better the second time.
     let mut tried = BTreeSet::from([lab.text(&best.scenario)]);
     let stopped = || budget.interrupt.load(Ordering::Relaxed);

@@ -63,7 +63,9 @@ pub(super) fn table() -> String {
         // Writing into a string cannot fail.
         let _ = writeln!(text, "{:>5}  {meaning}", code as u8);
     }
-    text.push_str("\nCtrl-C ends a command with what it has found by then; a second one at once (130).\n");
+    text.push_str(
+        "\nCtrl-C ends a command with what it has found by then; a second one at once (130).\n",
+    );
     text
 }
 

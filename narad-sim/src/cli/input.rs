@@ -91,8 +91,10 @@ fn walk(dir: &Path, found: &mut Vec<PathBuf>) -> Result<(), Failure> {
         Failure::usage(format!("{} cannot be read: {error}", dir.display()))
     };
     let entries = std::fs::read_dir(dir).map_err(cannot)?;
-    let mut paths: Vec<PathBuf> =
-        entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>().map_err(cannot)?;
+    let mut paths: Vec<PathBuf> = entries
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect::<Result<_, _>>()
+        .map_err(cannot)?;
     paths.sort();
     for path in paths {
         if path.is_dir() {

@@ -184,7 +184,10 @@ impl Session<'_> {
             let none = "-";
             let before = change.before.as_deref().unwrap_or(none);
             let after = change.after.as_deref().unwrap_or(none);
-            text += &format!("\n          {}\n            - {before}\n            + {after}", change.part);
+            text += &format!(
+                "\n          {}\n            - {before}\n            + {after}",
+                change.part
+            );
         }
         if halt {
             for (part, state) in world.describe() {
@@ -222,8 +225,12 @@ fn or_end(line: Option<&Line>) -> String {
 /// One event on one line.
 fn show_line(line: &Line) -> String {
     let Line { n, at_us, kind, name, node, peer, partition, of, bytes, text } = line;
-    let mut shown =
-        format!("{n:>8} {:>4}.{:06} s  {:<9} {name}", at_us / 1_000_000, at_us % 1_000_000, kind.name());
+    let mut shown = format!(
+        "{n:>8} {:>4}.{:06} s  {:<9} {name}",
+        at_us / 1_000_000,
+        at_us % 1_000_000,
+        kind.name()
+    );
     match (node, peer) {
         (Some(node), Some(peer)) => shown += &format!("  {node} > {peer}"),
         (Some(node), None) => shown += &format!("  {node}"),

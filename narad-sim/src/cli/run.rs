@@ -70,7 +70,8 @@ pub(super) fn run<L: Laboratory>(
         terminal.print_json(&row)?;
     } else {
         let wall = watch.elapsed();
-        let command = command(args.scenario.as_deref(), seed, args.metastore, args.planted.as_deref());
+        let command =
+            command(args.scenario.as_deref(), seed, args.metastore, args.planted.as_deref());
         let text = show(&finished, terminal.width, wall, &command);
         terminal.print(&text)?;
     }
@@ -92,8 +93,7 @@ pub(super) fn traced<L: Laboratory>(
     let header = Header { narad_trace: VERSION, scenario: lab.text(scenario), seed, planted };
     let out = BufWriter::new(File::create(path).map_err(cannot)?);
     let mut recorder = Recorder::new(out, &header).map_err(cannot)?;
-    let finished =
-        guard::run(lab, scenario, seed, Some(&mut recorder as &mut dyn Watch), stop);
+    let finished = guard::run(lab, scenario, seed, Some(&mut recorder as &mut dyn Watch), stop);
     recorder.finish(&finished.summary).map_err(cannot)?;
     Ok(finished)
 }
@@ -119,17 +119,11 @@ pub(super) fn command(
     text
 }
 
-fn show(
-    finished: &Finished,
-    width: u16,
-    wall: std::time::Duration,
-    command: &str,
-) -> String {
+fn show(finished: &Finished, width: u16, wall: std::time::Duration, command: &str) -> String {
     let Finished { summary, complete } = finished;
     let verdict = summary.verdict();
     let cut = if *complete { "" } else { ", interrupted before its end" };
-    let headline =
-        format!("{}, seed {}: {}{cut}", summary.scenario, summary.seed, verdict.name());
+    let headline = format!("{}, seed {}: {}{cut}", summary.scenario, summary.seed, verdict.name());
     let mut parts = vec![headline, figures(summary, width, wall)];
     if !summary.violations.is_empty() {
         let rows = summary.violations.iter().map(|it| {
@@ -146,8 +140,11 @@ fn show(
 
 fn figures(summary: &Summary, width: u16, wall: std::time::Duration) -> String {
     let speed = seconds(summary.simulated_us) / wall.as_secs_f64().max(1e-9);
-    let simulated =
-        format!("{} in {:.3} s, {speed:.0} times real time", time(summary.simulated_us), wall.as_secs_f64());
+    let simulated = format!(
+        "{} in {:.3} s, {speed:.0} times real time",
+        time(summary.simulated_us),
+        wall.as_secs_f64()
+    );
     let moves = format!(
         "{} of {} planned, {} forced, {} given up",
         summary.moves_done, summary.moves_planned, summary.moves_forced, summary.moves_given_up

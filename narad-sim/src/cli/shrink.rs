@@ -92,7 +92,8 @@ pub(super) fn run<L: Laboratory>(
     drop(progress);
     let Some(shrunk) = shrunk else {
         let message = format!("{} does not fail with seed {seed}", args.file.display());
-        let hint = "a scenario of another version may; narad-sim sweep FILE looks for a seed that does";
+        let hint =
+            "a scenario of another version may; narad-sim sweep FILE looks for a seed that does";
         return Err(Failure::usage(message).with_hint(hint));
     };
     let usual = || PathBuf::from(format!("{}-shrunk.toml", stem(&name, shrunk.seed)));

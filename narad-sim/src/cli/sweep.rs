@@ -76,7 +76,11 @@ pub(super) fn run<L: Laboratory>(
     global: &Global,
     terminal: &mut Terminal,
 ) -> Result<ExitCode, Failure> {
-    if args.merge.is_empty() { sweep(args, lab, global, terminal) } else { merge(args, global, terminal) }
+    if args.merge.is_empty() {
+        sweep(args, lab, global, terminal)
+    } else {
+        merge(args, global, terminal)
+    }
 }
 
 /// Runs everything.
@@ -94,7 +98,10 @@ fn sweep<L: Laboratory>(
         version: env!("CARGO_PKG_VERSION").into(),
         seeds: args.seeds.unwrap_or(usual),
         shard: args.shard.unwrap_or_default(),
-        scenarios: sources.iter().map(|it| Source::new(&it.name, &lab.text(&it.scenario))).collect(),
+        scenarios: sources
+            .iter()
+            .map(|it| Source::new(&it.name, &lab.text(&it.scenario)))
+            .collect(),
         metastore: args.metastore.map(|metastore| metastore.name().to_owned()),
         planted: args.planted.clone(),
         runs: 0,
@@ -184,7 +191,13 @@ fn merge(args: SweepArgs, global: &Global, terminal: &mut Terminal) -> Result<Ex
     sink.totals.interrupted = missing > 0;
     if missing > 0 {
         let missing = plural(missing, "run");
-        sink.progress.note(terminal, &format!("{missing} of {} missing: a shard was left out, or interrupted", merged.manifest.seeds));
+        sink.progress.note(
+            terminal,
+            &format!(
+                "{missing} of {} missing: a shard was left out, or interrupted",
+                merged.manifest.seeds
+            ),
+        );
     }
     sink.finish(terminal)
 }
@@ -312,10 +325,19 @@ fn show(totals: &Totals, width: u16) -> String {
         rows.push(("speed", format!("{:.0} times real time, {each:.0} a thread", totals.speedup)));
     }
     rows.extend([
-        ("records", format!("{} acknowledged, {} delivered", count(totals.acked), count(totals.delivered))),
+        (
+            "records",
+            format!("{} acknowledged, {} delivered", count(totals.acked), count(totals.delivered)),
+        ),
         ("moves", count(totals.moves_done)),
-        ("freezes", format!("{}, the longest {}", count(totals.freezes), time(totals.freeze_us_max))),
-        ("violations", format!("{} (of them {})", count(totals.violations), plural(totals.panics, "panic"))),
+        (
+            "freezes",
+            format!("{}, the longest {}", count(totals.freezes), time(totals.freeze_us_max)),
+        ),
+        (
+            "violations",
+            format!("{} (of them {})", count(totals.violations), plural(totals.panics, "panic")),
+        ),
         ("stuck", count(totals.stuck)),
         ("unexpected", count(totals.unexpected)),
     ]);

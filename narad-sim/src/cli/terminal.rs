@@ -87,7 +87,8 @@ impl Terminal {
 
     /// Writes one line of JSON.
     pub(super) fn print_json_line(&mut self, value: &impl Serialize) -> Result<(), Failure> {
-        let text = serde_json::to_string(value).map_err(|error| Failure::from_output(&error.into()))?;
+        let text =
+            serde_json::to_string(value).map_err(|error| Failure::from_output(&error.into()))?;
         self.write(format!("{text}\n").as_bytes())
     }
 

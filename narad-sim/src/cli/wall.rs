@@ -43,7 +43,8 @@ mod tests {
         assert_eq!(read("60s"), Some(60_000));
         assert_eq!(read("15 min"), Some(900_000));
         assert_eq!(read("2h"), Some(7_200_000));
-        for bad in ["", "60", "s", "1.5s", "-1s", "99999999999999999999s", "18446744073709551615h"] {
+        for bad in ["", "60", "s", "1.5s", "-1s", "99999999999999999999s", "18446744073709551615h"]
+        {
             assert_eq!(read(bad), None, "{bad}");
         }
     }

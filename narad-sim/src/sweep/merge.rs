@@ -111,7 +111,8 @@ fn placed(dir: &Path) -> Result<impl Iterator<Item = Placed> + use<>, FolderErro
     let mut before = None;
     Ok((1..).zip(read_rows(dir)?).map(move |(line, row)| {
         let row = row?;
-        let damaged = |why: &str| FolderError::Damaged { path: path.clone(), line, why: why.into() };
+        let damaged =
+            |why: &str| FolderError::Damaged { path: path.clone(), line, why: why.into() };
         let place = manifest.place(&row).ok_or_else(|| damaged("a row of no run of this sweep"))?;
         if before.is_some_and(|before| before >= place) {
             return Err(damaged("a row out of order"));
@@ -127,10 +128,8 @@ fn next<I: Iterator<Item = Placed>>(parts: &mut [Peekable<I>]) -> Option<Result<
         Ok((place, _)) => Some(Some(*place)),
         Err(_) => Some(None),
     };
-    let first = (parts.iter_mut().enumerate())
-        .filter_map(|(at, part)| Some((place(part)?, at)))
-        .min()?
-        .1;
+    let first =
+        (parts.iter_mut().enumerate()).filter_map(|(at, part)| Some((place(part)?, at))).min()?.1;
     parts[first].next().map(|row| row.map(|(_, row)| row).map_err(MergeError::from))
 }
 
@@ -160,8 +159,7 @@ fn same((a, one): &(&Path, Manifest), (b, other): &(&Path, Manifest)) -> Result<
 }
 
 fn apart((a, one): &(&Path, Manifest), (b, other): &(&Path, Manifest)) -> Result<(), MergeError> {
-    let seeds_apart =
-        one.seeds.end <= other.seeds.first || other.seeds.end <= one.seeds.first;
+    let seeds_apart = one.seeds.end <= other.seeds.first || other.seeds.end <= one.seeds.first;
     let shards_apart = one.seeds == other.seeds
         && one.shard.of == other.shard.of
         && one.shard.number != other.shard.number;

@@ -39,7 +39,7 @@ pub(crate) struct Lab {
     /// Changes what runs come out as: another version of the code.
     pub(crate) drift: u64,
     pub(crate) runs: AtomicUsize,
-    planted: Mutex<Option<String>>,
+    pub(crate) planted: Mutex<Option<String>>,
 }
 
 struct World(BTreeMap<&'static str, String>);
@@ -54,8 +54,7 @@ impl Laboratory for Lab {
     type Scenario = Fake;
 
     fn parse(&self, text: &str, name: &str) -> Result<Fake, String> {
-        let mut fake: Fake =
-            toml::from_str(text).map_err(|error| format!("{name}: {error}"))?;
+        let mut fake: Fake = toml::from_str(text).map_err(|error| format!("{name}: {error}"))?;
         if fake.name.is_empty() {
             let stem = std::path::Path::new(name).file_stem().expect("a file");
             fake.name = stem.to_str().expect("text").to_owned();
@@ -133,7 +132,8 @@ impl Laboratory for Lab {
             }
             _ => {}
         }
-        let mut world = World(BTreeMap::from([("n1", "up".to_owned()), ("seed", seed.to_string())]));
+        let mut world =
+            World(BTreeMap::from([("n1", "up".to_owned()), ("seed", seed.to_string())]));
         for (n, step) in (1..).zip(&steps) {
             options.pulse.event.set(n);
             options.pulse.at_us.set(n * 1000);
@@ -204,14 +204,25 @@ impl Laboratory for Lab {
     }
 
     fn hint(&self, bug: &str, _: u64) -> Option<Fake> {
-        let hint =
-            || Fake { name: "hint".into(), seed: 0, metastore: "raft".into(), steps: vec![], nodes: 2 };
+        let hint = || Fake {
+            name: "hint".into(),
+            seed: 0,
+            metastore: "raft".into(),
+            steps: vec![],
+            nodes: 2,
+        };
         (bug == "h02-hinted").then(hint)
     }
 }
 
 impl Lab {
-    fn summary(&self, scenario: &Fake, seed: u64, violations: Vec<Violation>, hash: u64) -> Summary {
+    fn summary(
+        &self,
+        scenario: &Fake,
+        seed: u64,
+        violations: Vec<Violation>,
+        hash: u64,
+    ) -> Summary {
         Summary {
             scenario: scenario.name.clone(),
             seed,

@@ -26,12 +26,17 @@ fn a_new_node_takes_its_share_and_the_table_says_why() {
     let moves = json["moves"].as_array().expect("a list");
     assert!(moves.iter().all(|it| it["to"] == "new"), "{moves:?}");
     assert_eq!(moves.iter().filter(|it| it["starts"] == true).count(), 2, "two to one node");
-    assert!(moves[2]["why"].as_str().is_some_and(|why| why.contains("2 moves to new are in flight")));
-    let nodes: Vec<_> = json["nodes"].as_array().expect("a list").iter();
+    assert!(
+        moves[2]["why"].as_str().is_some_and(|why| why.contains("2 moves to new are in flight"))
+    );
+    let nodes = json["nodes"].as_array().expect("a list").iter();
     let nodes: Vec<_> = nodes.map(|it| (it["before"].as_u64(), it["after"].as_u64())).collect();
     assert_eq!(nodes, [(Some(5), Some(3)), (Some(4), Some(3)), (Some(0), Some(3))]);
     let out = sim(&["plan", &placement]).out;
-    assert!(out.contains("3 moves planned (2 now), 3.0 MiB copied; no plan has fewer than 3"), "{out}");
+    assert!(
+        out.contains("3 moves planned (2 now), 3.0 MiB copied; no plan has fewer than 3"),
+        "{out}"
+    );
 }
 
 #[test]
@@ -48,7 +53,7 @@ fn what_stays_says_why() {
         pinned = true
     ";
     let json = sim(&["plan", &file(&dir, "drain.toml", text), "--json"]).last();
-    let whys: Vec<_> = json["stays"].as_array().expect("a list").iter();
+    let whys = json["stays"].as_array().expect("a list").iter();
     let whys: Vec<_> = whys.map(|it| it["why"].as_str().expect("text")).collect();
     assert_eq!(whys, ["is pinned to a; unpin it", "its owner c is dead; it waits for its return"]);
     assert_eq!(json["moves"][0]["why"], "a leaves");
@@ -68,7 +73,10 @@ fn the_planner_places_what_has_no_owners() {
     let dir = dir();
     let text = "node = [{ name = 'a' }, { name = 'b' }]\ntopic = [{ name = 't', partitions = 4 }]";
     let json = sim(&["plan", &file(&dir, "new.toml", text), "--json"]).last();
-    assert_eq!((json["nodes"][0]["before"].clone(), json["nodes"][1]["before"].clone()), (2.into(), 2.into()));
+    assert_eq!(
+        (json["nodes"][0]["before"].clone(), json["nodes"][1]["before"].clone()),
+        (2.into(), 2.into())
+    );
 }
 
 #[test]
@@ -89,7 +97,10 @@ fn every_mistake_has_its_line() {
         (topic.replace("= 2", "= 4000000000"), "a topic has 1 to 100000 partitions"),
         (format!("{topic}bytes = '1 parsec'"), "line 7, column 9: a size is a number of bytes"),
         (format!("{topic}[[topic.partition]]\nindex = 2"), "line 8, column 9: partition 2 of 2"),
-        (format!("{topic}[[topic.partition]]\nindex = 1\ntarget = 'a'"), "line 9, column 10: its target is its owner"),
+        (
+            format!("{topic}[[topic.partition]]\nindex = 1\ntarget = 'a'"),
+            "line 9, column 10: its target is its owner",
+        ),
         ("[[topic]]\nname = 't'\npartitions = 2".to_owned(), "line 3, column 14: no node receives"),
     ] {
         let ran = sim(&["plan", &file(&dir, "bad.toml", &text)]);

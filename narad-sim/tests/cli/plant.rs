@@ -20,7 +20,10 @@ fn bugs_are_found_by_the_first_run_that_fails_by_them() {
         assert_eq!((rows[0]["seeds"].clone(), rows[0]["seed"].clone()), (5.into(), 4.into()));
         assert_eq!(rows[0]["alarms"], 1);
         assert_eq!((rows[1]["seeds"].clone(), rows[1]["hinted"].clone()), (3.into(), true.into()));
-        assert_eq!((rows[2]["found"].clone(), rows[2]["seeds"].clone()), (false.into(), 200.into()));
+        assert_eq!(
+            (rows[2]["found"].clone(), rows[2]["seeds"].clone()),
+            (false.into(), 200.into())
+        );
         let bag = ran.last();
         assert_eq!((bag["found"].clone(), bag["total"].clone()), (2.into(), 3.into()));
         assert_eq!(bag["median_seeds"], 5);

@@ -15,7 +15,15 @@ fn text(bytes: &[u8]) -> String {
 fn every_command_explains_itself() {
     let help = text(&sim(&["--help"]).stdout);
     for command in [
-        "run", "sweep", "replay", "shrink", "plant", "plan", "draw", "schema", "completions",
+        "run",
+        "sweep",
+        "replay",
+        "shrink",
+        "plant",
+        "plan",
+        "draw",
+        "schema",
+        "completions",
         "exit-codes",
     ] {
         assert!(help.contains(&format!("  {command} ")), "{command} is listed: {help}");

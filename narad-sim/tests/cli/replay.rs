@@ -45,7 +45,10 @@ fn the_first_difference_is_told() {
     assert!(ran.out.contains("replayed  nothing: it ends here"), "{}", ran.out);
     let less = [&lines[..5], &lines[6..]].concat().join("\n");
     let ran = sim(&["replay", &file(&dir, "less.jsonl", &less), "--json"]);
-    assert_eq!((ran.code, ran.last()["difference"]["recorded"].clone()), (ExitCode::Unexpected, serde_json::Value::Null));
+    assert_eq!(
+        (ran.code, ran.last()["difference"]["recorded"].clone()),
+        (ExitCode::Unexpected, serde_json::Value::Null)
+    );
     // An interrupted one ends early, which is no difference.
     let ran = sim(&["replay", &file(&dir, "cut.jsonl", &lines[..4].join("\n")), "--quiet"]);
     assert_eq!(ran.code, ExitCode::Good, "{}", ran.out);
@@ -56,11 +59,18 @@ fn it_ends_where_it_is_told() {
     let dir = dir();
     let trace = recorded(&dir);
     let ran = sim(&["replay", &trace, "--from", "2", "--until", "3"]);
-    assert!(ran.out.contains("kill") && ran.out.ends_with("3 events as recorded; ended early\n"), "{}", ran.out);
+    assert!(
+        ran.out.contains("kill") && ran.out.ends_with("3 events as recorded; ended early\n"),
+        "{}",
+        ran.out
+    );
     assert!(ran.out.contains("last: noise"), "the world is shown at the end: {}", ran.out);
     let ran = sim(&["replay", &trace, "--break-on", "fault:kill,nth=2", "--json"]);
     let halted = &ran.last()["halted"];
-    assert_eq!((halted["line"]["n"].clone(), halted["world"][0][1].clone()), (4.into(), "kill n3".into()));
+    assert_eq!(
+        (halted["line"]["n"].clone(), halted["world"][0][1].clone()),
+        (4.into(), "kill n3".into())
+    );
 }
 
 #[test]
@@ -68,7 +78,8 @@ fn changes_of_the_world_are_shown() {
     let dir = dir();
     let trace = recorded(&dir);
     let ran = sim(&["replay", &trace, "--diff"]);
-    let expected = "fault     kill  n1  kill n2\n          last\n            - noise\n            + kill n2\n";
+    let expected =
+        "fault     kill  n1  kill n2\n          last\n            - noise\n            + kill n2\n";
     assert!(ran.out.contains(expected), "{}", ran.out);
     assert!(!ran.out.contains("\n          seed\n"), "what stays is not: {}", ran.out);
 }
@@ -80,7 +91,8 @@ fn somebody_steps_through_it() {
     let shown = |ran: &Ran| ran.out.lines().filter(|line| line.contains(" s  ")).count();
     let ran = sim_in(&Lab::default(), "\n\nq\n", &["replay", &trace, "--step"]);
     assert_eq!((ran.code, shown(&ran)), (ExitCode::Good, 3), "{}", ran.out);
-    let ran = sim_in(&Lab::default(), "\nc\n", &["replay", &trace, "--quiet", "--break-on", "fault"]);
+    let ran =
+        sim_in(&Lab::default(), "\nc\n", &["replay", &trace, "--quiet", "--break-on", "fault"]);
     assert!(ran.err.contains("Enter: next event"), "{}", ran.err);
     assert!(ran.out.ends_with("good\n"), "{}", ran.out);
     let ran = sim(&["replay", &trace, "--step"]);

@@ -34,7 +34,10 @@ fn a_panic_is_told_with_its_place_and_nothing_else_is_printed() {
     let violation = &ran.last()["violations"][0];
     assert_eq!((&violation["invariant"], &violation["event"]), (&"panic".into(), &2.into()));
     let text = violation["text"].as_str().expect("a text");
-    assert!(text.starts_with("an invariant of the code: 9 (") && text.contains("fake.rs:"), "{text}");
+    assert!(
+        text.starts_with("an invariant of the code: 9 (") && text.contains("fake.rs:"),
+        "{text}"
+    );
     assert_eq!(ran.err, "");
     let trace = std::fs::read_to_string(&trace).expect("a trace");
     let last = trace.lines().last().expect("lines");
@@ -109,7 +112,10 @@ fn a_bug_that_is_not_there_is_not_planted() {
     let lab = Lab { has_bugs: true, ..Lab::default() };
     let ran = sim_in(&lab, "", &["run", "--seed", "4", "--planted", "h01-earli"]);
     assert!(ran.err.contains("did you mean h01-early?"), "{}", ran.err);
-    assert_eq!(sim_in(&lab, "", &["run", "--seed", "4", "--planted", "h01-early"]).code, ExitCode::Unsafe);
+    assert_eq!(
+        sim_in(&lab, "", &["run", "--seed", "4", "--planted", "h01-early"]).code,
+        ExitCode::Unsafe
+    );
 }
 
 #[test]

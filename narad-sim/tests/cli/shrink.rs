@@ -5,8 +5,7 @@ use narad_sim::cli::ExitCode;
 use crate::fake::Lab;
 use crate::harness::{dir, file, path, sim, sim_in};
 
-const BIG: &str =
-    "nodes = 4\nsteps = ['noise', 'kill n2', 'fail L1', 'noise', 'fail S2 two owners', 'noise', 'cut']";
+const BIG: &str = "nodes = 4\nsteps = ['noise', 'kill n2', 'fail L1', 'noise', 'fail S2 two owners', 'noise', 'cut']";
 
 #[test]
 fn only_what_the_failure_needs_is_left() {

@@ -39,10 +39,14 @@ fn merged_shards_are_what_one_sweep_would_have_written() {
     }
     let merged = path(&dir, "merged");
     // In any order.
-    let ran = sim(&["sweep", "--json", "--out", &merged, "--merge", &parts[2], &parts[0], &parts[1]]);
+    let ran =
+        sim(&["sweep", "--json", "--out", &merged, "--merge", &parts[2], &parts[0], &parts[1]]);
     assert_eq!(ran.code, ExitCode::Unsafe, "{}", ran.err);
     assert_eq!(tree(&merged), tree(&whole));
-    assert_eq!((ran.last()["runs"].clone(), ran.last()["violations"].clone()), (34.into(), 17.into()));
+    assert_eq!(
+        (ran.last()["runs"].clone(), ran.last()["violations"].clone()),
+        (34.into(), 17.into())
+    );
     assert_eq!(ran.json().len(), 35);
 
     let ran = sim(&["sweep", "--merge", &parts[0], &parts[2]]);
@@ -114,13 +118,14 @@ fn the_last_line_of_json_is_the_totals() {
     let seeds: Vec<_> = lines[..50].iter().map(|row| row["seed"].as_u64()).collect();
     assert_eq!(seeds, (0..50).map(Some).collect::<Vec<_>>());
     let totals = ran.last();
-    for (key, value) in [("runs", 50), ("violations", 3), ("stuck", 1), ("panics", 1), ("exit", 12)] {
+    for (key, value) in [("runs", 50), ("violations", 3), ("stuck", 1), ("panics", 1), ("exit", 12)]
+    {
         assert_eq!(totals[key], value, "{key}");
     }
     for key in ["events", "simulated_s", "wall_s", "speedup"] {
         assert!(totals[key].as_f64().is_some_and(|n| n > 0.0), "{key}: {totals}");
     }
-    let commands: Vec<_> = totals["failures"].as_array().expect("a list").iter();
+    let commands = totals["failures"].as_array().expect("a list").iter();
     let commands: Vec<_> = commands.map(|it| it["command"].as_str().expect("text")).collect();
     assert_eq!(commands, [3, 7, 13, 49].map(|seed| format!("narad-sim run --seed {seed}")));
 }
@@ -152,10 +157,14 @@ fn an_interrupt_keeps_what_was_found() {
     let other = file(&dir, "b.toml", "steps = ['noise', 'interrupt', 'panic']");
     let out = path(&dir, "out");
     let lab = Lab::default();
-    let line = ["sweep", &scenario, &other, "--seeds", "0..", "--jobs", "1", "--json", "--out", &out];
+    let line =
+        ["sweep", &scenario, &other, "--seeds", "0..", "--jobs", "1", "--json", "--out", &out];
     let ran = sim_in(&lab, "", &line);
     assert_eq!(ran.code, ExitCode::Unsafe, "{}", ran.err);
-    assert_eq!((ran.last()["runs"].clone(), ran.last()["interrupted"].clone()), (1.into(), true.into()));
+    assert_eq!(
+        (ran.last()["runs"].clone(), ran.last()["interrupted"].clone()),
+        (1.into(), true.into())
+    );
     let manifest = std::fs::read_to_string(path(&dir, "out/sweep.json")).expect("a manifest");
     let manifest: Value = serde_json::from_str(&manifest).expect("JSON");
     assert_eq!((manifest["runs"].clone(), manifest["complete"].clone()), (1.into(), false.into()));
@@ -175,7 +184,10 @@ fn csv_takes_any_text() {
     let dir = dir();
     let name = r#"a "b", c; ../../d"#;
     let text = format!("name = '{name}'\nsteps = ['fail S1 one, \"two\"\\nthree']");
-    let text = text.replace("'fail", "\"fail").replace("\\nthree'", "\\nthree\"").replace("\"two\"", "\\\"two\\\"");
+    let text = text
+        .replace("'fail", "\"fail")
+        .replace("\\nthree'", "\\nthree\"")
+        .replace("\"two\"", "\\\"two\\\"");
     let scenario = file(&dir, "odd.toml", &text);
     let out = path(&dir, "out");
     let ran = sim(&["sweep", &scenario, "--seeds", "4", "--out", &out]);
@@ -189,7 +201,10 @@ fn csv_takes_any_text() {
     };
     assert_eq!(cell("scenario"), name);
     assert_eq!(cell("violation"), "S1 one, \"two\"\nthree");
-    assert_eq!((cell("seed"), cell("freeze_us_max"), cell("classes")), ("4".into(), "4000".into(), "kill cut".into()));
+    assert_eq!(
+        (cell("seed"), cell("freeze_us_max"), cell("classes")),
+        ("4".into(), "4000".into(), "kill cut".into())
+    );
     let names: Vec<_> = tree(&out).into_iter().map(|(name, _)| name).collect();
     assert!(names.contains(&"failures/a__b___c__.._.._d-4.toml".to_owned()), "{names:?}");
 }
@@ -224,7 +239,8 @@ fn the_failures_that_are_kept_replay() {
     let dir = dir();
     let out = path(&dir, "out");
     sim(&["sweep", "--seeds", "0..14", "--out", &out, "--failures", "2"]);
-    let kept: Vec<_> = tree(&out).into_iter().filter(|(name, _)| name.ends_with("trace.jsonl")).collect();
+    let kept: Vec<_> =
+        tree(&out).into_iter().filter(|(name, _)| name.ends_with("trace.jsonl")).collect();
     assert_eq!(kept.len(), 2);
     let trace = path(&dir, "out/failures/drawn-3.trace.jsonl");
     assert_eq!(sim(&["replay", &trace, "--quiet"]).code, ExitCode::Unsafe);
