@@ -190,9 +190,9 @@ pub struct Burden {
 impl std::fmt::Display for Burden {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { steps, rates, nodes } = self;
-        let s = |n: &usize| if *n == 1 { "" } else { "s" };
-        let (a, b, c) = (s(steps), s(rates), s(nodes));
-        write!(f, "{steps} step{a}, {rates} random fault{b}, {nodes} node{c}")
+        let count = |n: &usize, what| format!("{n} {what}{}", if *n == 1 { "" } else { "s" });
+        let rates = count(rates, "random fault");
+        write!(f, "{}, {rates}, {}", count(steps, "step"), count(nodes, "node"))
     }
 }
 

@@ -1,5 +1,6 @@
 //! `plan`: what the planner would do, and why.
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -101,12 +102,12 @@ fn bottom_line(view: &PlanView) -> String {
     );
     if view.waiting > 0 {
         let waiting = plural(view.waiting.into(), "more move");
-        text += &format!("; {waiting} when partitions have arrived that must leave again");
+        let _ = write!(text, "; {waiting} when partitions have arrived that must leave again");
     }
-    text += &format!("; {} in flight, {} stuck", view.in_flight, view.stuck);
+    let _ = write!(text, "; {} in flight, {} stuck", view.in_flight, view.stuck);
     if view.conflicts > 0 {
         let pairs = plural(view.conflicts, "pair");
-        text += &format!("; {pairs} of parent and child still share a node");
+        let _ = write!(text, "; {pairs} of parent and child still share a node");
     }
     text
 }

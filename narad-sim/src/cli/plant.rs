@@ -1,5 +1,6 @@
 //! `plant`: bugs on purpose.
 
+use std::fmt::Write as _;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
@@ -153,15 +154,15 @@ fn show(hunts: &[Hunted], bag: &Bag, width: u16) -> String {
     });
     let header = ["BUG", "", "RUNS", "SEED", "NOTICED BY", "EXPECTED"];
     let mut text = render(width, &header, rows.collect());
-    text += &format!("\n\n{} of {} found", bag.found, plural(bag.total, "bug"));
+    let _ = write!(text, "\n\n{} of {} found", bag.found, plural(bag.total, "bug"));
     if let Some(median) = bag.median_seeds {
-        text += &format!(", in the median after {}", plural(median, "run"));
+        let _ = write!(text, ", in the median after {}", plural(median, "run"));
     }
     if !bag.missed.is_empty() {
-        text += &format!("\nmissed: {}", bag.missed.join(", "));
+        let _ = write!(text, "\nmissed: {}", bag.missed.join(", "));
     }
     if bag.alarms > 0 {
-        text += &format!("\n{} failed without any bug, too", plural(bag.alarms, "run"));
+        let _ = write!(text, "\n{} failed without any bug, too", plural(bag.alarms, "run"));
     }
     text
 }

@@ -1,5 +1,6 @@
 //! `replay`: a recorded run again, event by event.
 
+use std::fmt::Write as _;
 use std::fs::File;
 use std::io::BufReader;
 use std::ops::ControlFlow;
@@ -184,14 +185,15 @@ impl Session<'_> {
             let none = "-";
             let before = change.before.as_deref().unwrap_or(none);
             let after = change.after.as_deref().unwrap_or(none);
-            text += &format!(
+            let _ = write!(
+                text,
                 "\n          {}\n            - {before}\n            + {after}",
                 change.part
             );
         }
         if halt {
             for (part, state) in world.describe() {
-                text += &format!("\n          {part}: {state}");
+                let _ = write!(text, "\n          {part}: {state}");
             }
         }
         self.terminal.print(&text)?;
@@ -225,29 +227,20 @@ fn or_end(line: Option<&Line>) -> String {
 /// One event on one line.
 fn show_line(line: &Line) -> String {
     let Line { n, at_us, kind, name, node, peer, partition, of, bytes, text } = line;
-    let mut shown = format!(
-        "{n:>8} {:>4}.{:06} s  {:<9} {name}",
-        at_us / 1_000_000,
-        at_us % 1_000_000,
-        kind.name()
-    );
-    match (node, peer) {
-        (Some(node), Some(peer)) => shown += &format!("  {node} > {peer}"),
-        (Some(node), None) => shown += &format!("  {node}"),
-        (None, Some(peer)) => shown += &format!("  > {peer}"),
-        (None, None) => {}
-    }
-    if let Some(partition) = partition {
-        shown += &format!("  {partition}");
-    }
-    if let Some(bytes) = bytes {
-        shown += &format!("  {bytes} B");
-    }
-    if let Some(of) = of {
-        shown += &format!("  of {of}");
-    }
+    let (whole, rest) = (at_us / 1_000_000, at_us % 1_000_000);
+    let mut parts =
+        vec![format!("{n:>8} {whole:>4}.{rest:06} s"), format!("{:<9} {name}", kind.name())];
+    parts.extend(match (node, peer) {
+        (Some(node), Some(peer)) => Some(format!("{node} > {peer}")),
+        (Some(node), None) => Some(node.clone()),
+        (None, Some(peer)) => Some(format!("> {peer}")),
+        (None, None) => None,
+    });
+    parts.extend(partition.clone());
+    parts.extend(bytes.map(|bytes| format!("{bytes} B")));
+    parts.extend(of.map(|of| format!("of {of}")));
     if !text.is_empty() {
-        shown += &format!("  {text}");
+        parts.push(text.clone());
     }
-    shown
+    parts.join("  ")
 }

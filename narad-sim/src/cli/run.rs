@@ -1,5 +1,6 @@
 //! `run`: one scenario.
 
+use std::fmt::Write as _;
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
@@ -107,14 +108,14 @@ pub(super) fn command(
 ) -> String {
     let mut text = "narad-sim run".to_owned();
     if let Some(path) = scenario {
-        text += &format!(" {}", quoted(&path.display().to_string()));
+        let _ = write!(text, " {}", quoted(&path.display().to_string()));
     }
-    text += &format!(" --seed {seed}");
+    let _ = write!(text, " --seed {seed}");
     if let Some(metastore) = metastore {
-        text += &format!(" --metastore {}", metastore.name());
+        let _ = write!(text, " --metastore {}", metastore.name());
     }
     if let Some(bug) = planted {
-        text += &format!(" --planted {}", quoted(bug));
+        let _ = write!(text, " --planted {}", quoted(bug));
     }
     text
 }
