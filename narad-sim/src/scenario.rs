@@ -8,15 +8,20 @@
 mod action;
 mod check;
 mod cluster;
+mod draw;
 mod error;
 mod expect;
 mod faults;
 mod file;
 mod load;
 mod name;
+mod plan;
 mod read;
+mod shrink;
 mod step;
 mod table;
+#[cfg(test)]
+mod tests;
 mod value;
 pub mod vocabulary;
 
@@ -26,6 +31,7 @@ pub use self::action::{Action, DiskAction, Failure, Files, Forged, Keep, Platter
 pub use self::cluster::{
     AbstractLog, Cluster, ConfigChange, MetastoreKind, Pace, PolicyChange, Raft,
 };
+pub use self::draw::{Bias, Choices, DrawOptions, Tape};
 pub use self::error::{Problem, ScenarioError};
 pub use self::expect::{
     Condition, Counter, Expect, Extent, MemberIs, ProcessIs, ReplyIs, is_within,

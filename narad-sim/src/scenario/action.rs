@@ -569,6 +569,11 @@ impl Action {
         super::table::Choice::name(self)
     }
 
+    /// Returns the words of `do`.
+    pub fn words() -> impl Iterator<Item = &'static str> {
+        <Self as super::table::Choice>::VARIANTS.iter().map(|variant| variant.name)
+    }
+
     /// Whether it is done to the very message, proposal or work of `on`, at that moment.
     #[must_use]
     pub const fn is_on_the_spot(&self) -> bool {
