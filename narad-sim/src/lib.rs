@@ -1,6 +1,7 @@
 //! A deterministic world of clocks, networks and disks that drives the Narad state machines.
 
 pub mod cli;
+pub mod explore;
 pub mod guard;
 pub mod hunt;
 pub mod lab;
