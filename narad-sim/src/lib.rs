@@ -11,6 +11,7 @@ pub mod placement;
 pub mod random;
 pub mod record;
 pub mod replay;
+pub mod report;
 pub mod scenario;
 pub mod shrink;
 pub mod sweep;
