@@ -8,6 +8,7 @@ pub mod lab;
 pub mod narad;
 pub mod outcome;
 pub mod placement;
+pub mod plant;
 pub mod random;
 pub mod record;
 pub mod replay;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use narad_core::ids::Offset;
+use narad_core::planted::{Bug, is_planted};
 
 use super::frame::{FILE_HEADER, FRAME_HEADER, FrameHeader};
 use super::{LogError, Record, SegmentLog};
@@ -73,6 +74,7 @@ impl SegmentLog {
     fn limit(&self, from: Offset, upto: Upto) -> Result<Offset, LogError> {
         let bounds = self.bounds_now();
         let limit = match upto {
+            Upto::Hwm if is_planted(Bug::ReadsPastHwm) => bounds.end,
             Upto::Hwm => bounds.hwm,
             Upto::End => bounds.end,
         };

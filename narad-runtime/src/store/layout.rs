@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use narad_core::ids::{Attempt, AttemptNo, Incarnation, MoveId, NodeId, PartitionId, TopicId};
+use narad_core::planted::{Bug, is_planted};
 
 use super::What;
 
@@ -32,7 +33,9 @@ pub(crate) fn partition_dir(p: PartitionId) -> PathBuf {
 
 /// Returns the directory of a log.
 pub(crate) fn log_dir(p: PartitionId, attempt: Attempt) -> PathBuf {
-    partition_dir(p).join(attempt.to_string())
+    let shared = Attempt { no: Attempt::birth(attempt.destination).no, ..attempt };
+    let named = if is_planted(Bug::DirectorySharedByAttempts) { shared } else { attempt };
+    partition_dir(p).join(named.to_string())
 }
 
 /// Returns the directory of the growing copy.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use narad_core::ids::{ByteCount, Offset, PartitionId};
 use narad_core::partition::{Checksum, Manifest, Staged};
+use narad_core::planted::{Bug, is_planted};
 
 use super::{Problem, StoreError, layout, manifest};
 use crate::disk::{self, Disk, DiskError, DiskFile, Open};
@@ -153,6 +154,9 @@ impl Staging {
             return Err(StoreError::NotStaged { base });
         };
         let Some(file) = &extent.unsynced else { return Ok(()) };
+        if is_planted(Bug::CopyNotSynced) {
+            return Ok(());
+        }
         if let Err(source) = file.sync() {
             self.extents.remove(&base);
             remove_if_present(disk, &segment_path(&self.dir, base))?;
