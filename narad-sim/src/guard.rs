@@ -1,0 +1,96 @@
+//! Catches what panics in a run, so that a sweep goes on and tells the seed.
+
+use std::cell::{Cell, RefCell};
+use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
+use std::sync::Once;
+
+use crate::lab::{Finished, Laboratory, Pulse, RunOptions, Stop, Watch};
+use crate::outcome::{Summary, Violation};
+
+thread_local! {
+    static WATCHED: Cell<bool> = const { Cell::new(false) };
+    static SEEN: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Runs a scenario; a panic becomes a violation of its own, called `panic`.
+pub fn run<L: Laboratory>(
+    lab: &L,
+    scenario: &L::Scenario,
+    seed: u64,
+    watch: Option<&mut dyn Watch>,
+    stop: Stop<'_>,
+) -> Finished {
+    hook();
+    let pulse = Pulse::default();
+    // Shortens two lifetimes, which needs a place where the object is made anew.
+    let watch = match watch {
+        Some(watch) => Some(watch as &mut dyn Watch),
+        None => None,
+    };
+    let options = RunOptions { seed, watch, stop, pulse: &pulse };
+    let before = WATCHED.replace(true);
+    // Nothing of a world that panicked is looked at again, except the pulse, which is two numbers.
+    let outcome = panic::catch_unwind(AssertUnwindSafe(|| lab.run(scenario, options)));
+    WATCHED.set(before);
+    outcome.unwrap_or_else(|payload| {
+        let seen = SEEN.take();
+        let text = seen.unwrap_or_else(|| message(payload.as_ref()).to_owned());
+        let (event, at_us) = (pulse.event.get(), pulse.at_us.get());
+        let violation = Violation { invariant: "panic".into(), at_us, event, text };
+        let mut summary = bare(lab.name(scenario), seed, violation);
+        summary.metastore = lab.metastore(scenario).name().into();
+        summary.nodes = u32::try_from(lab.burden(scenario).nodes).unwrap_or(u32::MAX);
+        Finished { summary, complete: true }
+    })
+}
+
+/// Keeps what a watched run panics with, and prints nothing; leaves all other panics alone.
+fn hook() {
+    static HOOKED: Once = Once::new();
+    HOOKED.call_once(|| {
+        let usual = panic::take_hook();
+        panic::set_hook(Box::new(move |info: &PanicHookInfo<'_>| {
+            if !WATCHED.get() {
+                return usual(info);
+            }
+            let place = info.location().map(|at| format!(" ({}:{})", at.file(), at.line()));
+            let text = format!("{}{}", message(info.payload()), place.unwrap_or_default());
+            SEEN.set(Some(text));
+        }));
+    });
+}
+
+fn message(payload: &(dyn std::any::Any + Send)) -> &str {
+    let text = payload.downcast_ref::<&str>().copied();
+    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("a panic without a text")
+}
+
+/// All that is known about a run that did not get to count.
+fn bare(scenario: &str, seed: u64, violation: Violation) -> Summary {
+    Summary {
+        scenario: scenario.into(),
+        seed,
+        metastore: String::new(),
+        classes: Vec::new(),
+        nodes: 0,
+        partitions: 0,
+        events: violation.event,
+        simulated_us: violation.at_us,
+        acked: 0,
+        delivered: 0,
+        duplicates: 0,
+        moves_planned: 0,
+        moves_done: 0,
+        moves_forced: 0,
+        moves_given_up: 0,
+        freezes_us: Vec::new(),
+        copied_bytes: 0,
+        write_over_copy: None,
+        notes: std::collections::BTreeMap::new(),
+        faults: std::collections::BTreeMap::new(),
+        violations: vec![violation],
+        waiting: Vec::new(),
+        trace_hash: 0,
+    }
+}
