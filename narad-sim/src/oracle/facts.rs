@@ -108,9 +108,17 @@ impl Oracle {
                 {
                     s10_proof::restages(part, state, node, data, cx);
                 }
+                if let Some(part) = self.book.part_mut(partition) {
+                    part.renamed(node, Directory::Installed(data), Directory::Staging);
+                }
             }
             // Told for the trace and for invariants to come; nothing is judged by them.
-            Fact::Trimming { .. } | Fact::Installed { .. } | Fact::AckRefused { .. } => {}
+            Fact::Trimming { .. } | Fact::AckRefused { .. } => {}
+            Fact::Installed { node, partition, data } => {
+                if let Some(part) = self.book.part_mut(partition) {
+                    part.renamed(node, Directory::Staging, Directory::Installed(data));
+                }
+            }
             Fact::Retained { node, partition, start } => {
                 let reign = self.book.part_mut(partition).and_then(|part| part.reigns.last_mut());
                 if let Some(reign) = reign.filter(|last| last.owner == node) {

@@ -131,6 +131,8 @@ pub(super) fn opened(
             });
         }
     }
+    // What an earlier opening took and did not write down is gone with it, within a life too.
+    part.consumers.life = None;
     stands(part, (node, life, epoch), position, hwm, cx);
 }
 
@@ -141,7 +143,9 @@ pub(super) fn captured(part: &mut Part, owner: Owner, capture: &Capture, cx: &mu
     if part.consumers.life != Some(owner) {
         return;
     }
-    let lost = part.consumers.taken.iter().find(|o| position.acked_ahead.binary_search(o).is_err());
+    // What retention has removed needs no acknowledgement.
+    let mut taken = part.consumers.taken.range(capture.listing.start..);
+    let lost = taken.find(|offset| position.acked_ahead.binary_search(offset).is_err());
     if let Some(lost) = lost.copied() {
         cx.breach("S7", part.id, || {
             format!("{node:?} captures without {lost:?}, which it took an acknowledgement of")
