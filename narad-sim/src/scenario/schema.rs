@@ -8,7 +8,7 @@ use super::expect::{Condition, Expect};
 use super::file::{add, inline};
 use super::step::{Repeat, STAGES, Stage, When};
 use super::table::{Choice, Key, Need, Section, Value};
-use super::vocabulary::{ABOUT, RAFT, WAITING, names_of};
+use super::vocabulary::{ABOUT, BLOCKERS, RAFT, REASONS, WAITING, names_of};
 use super::{
     AbstractLog, Between, Bytes, Chance, Chances, Cluster, ConfigChange, Consume, Disk, Filter,
     Head, Label, Machine, Network, Pace, PartitionName, PolicyChange, Produce, Raft, Rate, Shift,
@@ -267,6 +267,14 @@ fn events(text: &mut String) {
     paragraph(text, 0, "reason (of note = \"mover-waiting\", and of the condition `waiting`):");
     for name in WAITING {
         text.push_str(&named(name));
+    }
+    for (of, names) in [
+        ("reason of a `reply` that is \"refused\"", REASONS),
+        ("reason of a `reply` that is \"blocked\"", BLOCKERS),
+    ] {
+        text.push('\n');
+        paragraph(text, 0, &format!("{of}:"));
+        paragraph(text, 4, &names.join(", "));
     }
 }
 
