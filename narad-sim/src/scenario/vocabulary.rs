@@ -2,7 +2,8 @@
 
 mod about;
 
-use narad_core::metastore::Command;
+use narad_core::controller::preflight::Blocker;
+use narad_core::metastore::{Command, Reason};
 use narad_core::node::{Gating, Note, Operation, Staging};
 use narad_core::{controller, freeze, host, lease, mover, peer};
 
@@ -199,6 +200,60 @@ names! {
     mover::Waiting::Disk => "disk",
     mover::Waiting::CopyUnverifiable => "copy-unverifiable",
     mover::Waiting::FlipRejected(_) => "flip-rejected",
+}
+
+names! {
+    /// Reasons for which the state machine refuses a command.
+    REASONS;
+    /// Returns what a reason is called.
+    reason_name(reason: &Reason);
+    Reason::Gone => "gone",
+    Reason::UnknownMember => "unknown-member",
+    Reason::UnknownTopic => "unknown-topic",
+    Reason::NotYours => "not-yours",
+    Reason::OwnerChanged => "owner-changed",
+    Reason::EpochChanged => "epoch-changed",
+    Reason::MoveChanged => "move-changed",
+    Reason::NotTarget => "not-target",
+    Reason::AttemptBurned => "attempt-burned",
+    Reason::TokenRevoked => "token-revoked",
+    Reason::TokenStale => "token-stale",
+    Reason::NotDead => "not-dead",
+    Reason::CopyBehind => "copy-behind",
+    Reason::Forgotten => "forgotten",
+    Reason::NotOwner => "not-owner",
+    Reason::NodeDead => "node-dead",
+    Reason::NodeDraining => "node-draining",
+    Reason::NodeRetired => "node-retired",
+    Reason::NodeUnregistered => "node-unregistered",
+    Reason::AlreadyThere => "already-there",
+    Reason::AlreadyAssigned => "already-assigned",
+    Reason::NameTaken => "name-taken",
+    Reason::WrongStore => "wrong-store",
+    Reason::StaleIncarnation => "stale-incarnation",
+    Reason::NotDraining => "not-draining",
+    Reason::NotDrainedOut => "not-drained-out",
+    Reason::OwnsPartitions => "owns-partitions",
+    Reason::IsTarget => "is-target",
+    Reason::BelowMinVoters => "below-min-voters",
+    Reason::NoHealthyMajority => "no-healthy-majority",
+    Reason::NeedsReceipt => "needs-receipt",
+    Reason::OutOfRange => "out-of-range",
+    Reason::UnsafeTiming => "unsafe-timing",
+}
+
+names! {
+    /// Reasons for which a decommission is refused before it begins.
+    BLOCKERS;
+    /// Returns what such a reason is called.
+    blocker_name(blocker: &Blocker);
+    Blocker::UnknownMember => "unknown-member",
+    Blocker::Retired => "retired",
+    Blocker::BelowMinVoters { .. } => "below-min-voters",
+    Blocker::NoHealthyMajority { .. } => "no-healthy-majority",
+    Blocker::NoReceivers { .. } => "no-receivers",
+    Blocker::OwnerDead { .. } => "owner-dead",
+    Blocker::Pinned { .. } => "pinned",
 }
 
 /// An append of records by the owner: its effect is the admission at the gate, it is performed when
