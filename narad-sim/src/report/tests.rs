@@ -286,3 +286,25 @@ fn a_row_is_run_again_as_it_was() {
     assert_eq!(command("it's"), r"narad-sim run 'it'\''s.toml' --seed 3");
     assert_eq!(command("drawn-3"), "narad-sim run --seed 3");
 }
+
+/// Ticks are round, at most as many as asked for, and written shortly.
+#[test]
+fn ticks_are_round() {
+    use super::scale::{Scale, bytes, nice_ticks, seconds, time};
+    let shown = |ticks: Vec<f64>| ticks.into_iter().map(super::scale::plain).collect::<Vec<_>>();
+    assert_eq!(shown(nice_ticks(0.0, 1.0, 5)), ["0", "0.2", "0.4", "0.6", "0.8", "1"]);
+    assert_eq!(shown(nice_ticks(0.0, 7.3, 4)), ["0", "2", "4", "6"]);
+    let decades = Scale::log(900.0, 2e6, 0.0, 1.0).ticks(6);
+    assert_eq!(shown(decades), ["1000", "10,000", "100,000", "1,000,000"]);
+    assert_eq!(shown(Scale::log(3.0, 70.0, 0.0, 1.0).ticks(6)), ["5", "10", "20", "50"]);
+    assert_eq!([seconds(0.0), seconds(2_500_000.0), seconds(1e10)], ["0 s", "2.5 s", "10,000 s"]);
+    assert_eq!([time(2e3), time(1.5e6), bytes(5e6)], ["2 ms", "1.5 s", "5 MB"]);
+}
+
+/// A place outside an axis is drawn at its edge.
+#[test]
+fn nothing_is_drawn_outside_the_frame() {
+    let scale = super::scale::Scale::linear(0.0, 10.0, 50.0, 150.0);
+    let places = [-5.0, 0.0, 5.0, 10.0, 1e300].map(|x| format!("{:.1}", scale.at(x)));
+    assert_eq!(places, ["50.0", "50.0", "100.0", "150.0", "150.0"]);
+}

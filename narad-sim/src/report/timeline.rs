@@ -93,7 +93,7 @@ impl<'a> Drawing<'a> {
                 TOP - 6.0,
                 self.bottom,
                 TOP - 12.0,
-                escape(&scale::time(tick)),
+                escape(&scale::seconds(tick)),
             );
         }
         put!(out, "<text class=\"label\" x=\"4\" y=\"{:.1}\">true time</text>\n", TOP - 12.0);
