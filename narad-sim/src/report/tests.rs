@@ -308,3 +308,35 @@ fn nothing_is_drawn_outside_the_frame() {
     let places = [-5.0, 0.0, 5.0, 10.0, 1e300].map(|x| format!("{:.1}", scale.at(x)));
     assert_eq!(places, ["50.0", "50.0", "100.0", "150.0", "150.0"]);
 }
+
+/// The first owner is known from what the first command expects, and each copy of a message has
+/// its own fate.
+#[test]
+fn a_story_is_told_from_what_is_seen() {
+    use super::story::Fate;
+    let mut run = sample::Recorder::new(10);
+    let first = run.say(Kind::Send, "prepare", ["n2", "n1", "orders/0"], "");
+    run.say(Kind::Send, "renew", ["n2", "n1", "orders/0"], "");
+    for _ in 0..2 {
+        run.pass(5).say(Kind::Deliver, "prepare", ["n1", "n2", "orders/0"], "");
+        run.lines.last_mut().unwrap().of = Some(first);
+    }
+    let expected =
+        "entry 3 by n2: CompleteMove { expect: Expect { owner: n1, epoch: e4, move_id: m2 } }";
+    run.pass(10).say(Kind::Applied, "flip", ["n2", "", "orders/0"], expected);
+    run.pass(10).say(Kind::Freeze, "begin", ["n2", "", "orders/0"], "");
+    run.pass(10).say(Kind::Fault, "power-loss", ["n2", "", ""], "");
+    run.pass(10).say(Kind::Fault, "start", ["n2", "", ""], "");
+
+    let trace = super::read::trace(&sample::text(&run.lines)).unwrap();
+    let story = super::story::story(&trace);
+    let owners: Vec<_> = story.reigns.iter().map(|reign| (reign.node, reign.what)).collect();
+    assert_eq!(owners, [(0, Some(4)), (1, Some(5))]);
+    let fates: Vec<_> = story.messages.iter().map(|message| (message.line, message.fate)).collect();
+    let arrived = |line| Fate::Arrived { line };
+    assert_eq!(fates, [(0, arrived(2)), (0, arrived(3)), (1, Fate::Unseen)]);
+    assert_eq!(story.freezes[0].when.length_us(), 10, "it ended with its process");
+    let lives: Vec<_> =
+        story.lives.iter().filter(|life| life.node == 1).map(|life| life.what).collect();
+    assert_eq!(lives, [super::story::Life::Up, super::story::Life::Down]);
+}
