@@ -10,6 +10,7 @@ use narad_core::node::Note;
 use narad_core::partition::Capture;
 
 use super::book::Asked;
+use super::healing::Healed;
 use super::part::{Acked, Try};
 use super::sink::Cx;
 use super::{Directory, DiskChange, End, Fact, Oracle, Origin};
@@ -177,8 +178,9 @@ impl Oracle {
                 }
             }
             Fact::ReadRefused { node, partition } => {
-                if let Some(part) = self.book.parts.get(&partition) {
-                    l5_serving::refused(part, node, cx);
+                let healed = Healed::new(&self.book, &self.config, cx);
+                if let (Some(part), Some(all)) = (self.book.parts.get(&partition), healed) {
+                    l5_serving::refused(part, node, &all, cx);
                 }
             }
 
@@ -259,7 +261,7 @@ impl Oracle {
         let Some(part) = self.book.part_mut(partition) else { return };
         let before = part.serving.iter().find(|serving| serving.node == node);
         let before = before.map(|serving| serving.epoch);
-        s02_single_writer::stood(part, node, standing);
+        s02_single_writer::stood(part, node, standing, cx.now);
         let reign = match standing {
             Standing::Closed | Standing::Reading { .. } => None,
             Standing::Serving { epoch, life, .. } => Some((epoch, life)),

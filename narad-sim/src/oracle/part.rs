@@ -96,6 +96,8 @@ pub(super) struct Acked {
 pub(super) struct Serving {
     pub(super) node: NodeId,
     pub(super) epoch: Epoch,
+    /// Since when it serves in that epoch.
+    pub(super) since: Time,
 }
 
 /// A capture, and whether the log has ended its freeze.
