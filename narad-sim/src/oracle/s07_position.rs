@@ -4,8 +4,9 @@
 //!
 //! Every acknowledgement that an owner takes is kept by the record's place in the lineage. Whatever
 //! an owner says of its position is compared with it, from the last place on that was proven.
-//! Positions are written to the disk now and then, so a life may begin behind the one before it,
-//! though not before what its reign began with; within a life they only grow. A capture must hold
+//! Positions are written to the disk now and then, so a life, or a log that is opened again after
+//! its disk failed, may begin behind what was before, though not before what its reign began with;
+//! in between they only grow. A capture must hold
 //! every acknowledgement that its life took before it, the flip must carry what the capture said,
 //! and the new owner must begin with it. The bound in time is checked while clock rates are.
 
@@ -110,8 +111,7 @@ fn prove(part: &mut Part, node: NodeId, epoch: Epoch, committed: Offset, cx: &mu
 /// A log was opened: its position is its own, or what its flip brought.
 pub(super) fn opened(
     part: &mut Part,
-    node: NodeId,
-    life: Incarnation,
+    (node, life): (NodeId, Incarnation),
     (data, position, hwm): (Attempt, &Position, Offset),
     cx: &mut Cx<'_>,
 ) {
@@ -119,6 +119,9 @@ pub(super) fn opened(
         return;
     };
     let epoch = last.epoch;
+    // What was not on the disk when the log was closed, perhaps because the disk had failed, is
+    // forgotten: this is as good as another life.
+    part.consumers.life = None;
     // A first life of a reign begins with what was captured; later ones may have gone on.
     if let Some(moved) = part.consumers.moved.take() {
         let lost = moved.acked_ahead.iter().find(|offset| {
