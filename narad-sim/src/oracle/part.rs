@@ -224,13 +224,6 @@ impl Part {
         self.reigns.iter_mut().rev().find(|reign| reign.epoch <= epoch && reign.start <= offset)
     }
 
-    /// A directory has another name: what somebody damaged in it goes with it.
-    pub(super) fn renamed(&mut self, node: NodeId, from: Directory, to: Directory) {
-        if self.damaged.remove(&(node, from)) {
-            self.damaged.insert((node, to));
-        }
-    }
-
     pub(super) fn is_damaged(&self, node: NodeId, data: Attempt) -> bool {
         !self.damaged.is_empty() && self.damaged.contains(&(node, Directory::Installed(data)))
     }

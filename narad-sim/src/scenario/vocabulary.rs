@@ -322,17 +322,3 @@ pub const fn names_of(stage: Stage) -> &'static [(&'static str, &'static [&'stat
         Stage::Freeze => &[("ends of a freeze", FREEZES)],
     }
 }
-
-/// Returns what an operation is called as an event: a question by the question's name, a proposal,
-/// carried or appended, by the command's.
-#[must_use]
-pub const fn event_name(operation: &Operation) -> &'static str {
-    match operation {
-        Operation::Append(entry)
-        | Operation::Call { request: peer::Request::Propose(entry), .. } => {
-            command_name(&entry.command)
-        }
-        Operation::Call { request, .. } => call_name(request),
-        other => operation_name(other),
-    }
-}

@@ -20,7 +20,7 @@ use super::message::{Message, Payload};
 use super::script::{Moment, Verdict};
 use super::{Due, Local, World};
 use crate::oracle::Fact;
-use crate::scenario::vocabulary::event_name;
+use crate::scenario::vocabulary::operation_name;
 use crate::scenario::{Ending, Failure, Stage};
 use crate::time::Time;
 use crate::trace::Kind;
@@ -47,7 +47,7 @@ impl World {
             _ => None,
         };
         let partition = super::message::partition_of(operation);
-        About { name: event_name(operation), peer, partition, entry }
+        About { name: operation_name(operation), peer, partition, entry }
     }
 
     fn meet_operation(
@@ -76,7 +76,7 @@ impl World {
     pub(super) fn begin(&mut self, machine: usize, op: OpId, operation: Operation) {
         // An earlier effect of the same call may have ended the process.
         let Some(process) = self.machines[machine].process.as_mut() else { return };
-        let name = event_name(&operation);
+        let name = operation_name(&operation);
         let running = Running { name, operation: operation.clone(), crash: None };
         let before = process.running.insert(op, running);
         assert!(before.is_none(), "an operation is started once: {name}");
