@@ -10,8 +10,8 @@ use narad_core::freeze::gate::{Authority, Standing};
 use narad_core::ids::{Epoch, Incarnation, Offset, PartitionId, TopicId};
 use narad_core::time::Instant;
 use narad_runtime::broker::{Slot, Standpoint};
-use narad_runtime::disk::mem::Keep;
 use narad_runtime::disk::MemDisk;
+use narad_runtime::disk::mem::Keep;
 use narad_runtime::log::{LogLimits, Record, SegmentLog, scan};
 use narad_runtime::store::PartitionLog;
 
