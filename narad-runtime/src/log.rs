@@ -93,7 +93,7 @@ pub use scan::{Scan, scan};
 
 use crate::disk::{Disk, DiskError, DiskFile, Open, parent};
 use append::Writer;
-use index::SparseIndex;
+use index::{SparseIndex, Spots};
 use position::Positions;
 
 /// The limits of one log.
@@ -150,6 +150,7 @@ struct View {
     epoch: Epoch,
     /// The segment that was read last, so that a sequential reader opens each file once.
     opened: Option<(Offset, Arc<dyn DiskFile>)>,
+    spots: Spots,
 }
 
 /// One segment's durable part.

@@ -84,7 +84,7 @@ pub use membership::{Configuration, ConfigurationChange, MemberChange};
 pub use output::{
     Committed, Leadership, Outgoing, Output, PeerProgress, ReadId, Restored, Role, Status, Term,
 };
-pub use store::memory::{FailurePoint, MemStore};
+pub use store::memory::{FailurePoint, MemStore, StoreImage};
 pub use store::redb::RedbStore;
 pub use store::{Batch, Cut, HardState, Loaded, LogEntry, Position, RaftStore, Snapshot};
 

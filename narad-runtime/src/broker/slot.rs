@@ -324,6 +324,39 @@ impl Slot {
         Ok((inner.open_log()?, epoch))
     }
 
+    /// Returns the reign in which this node may acknowledge right now, a freeze apart; `None` if it
+    /// may not. To look at: whoever acts goes through [`begin`](Self::begin) or
+    /// [`acknowledge`](Self::acknowledge).
+    pub fn serving(&self) -> Option<Epoch> {
+        let inner = self.lock();
+        let (now, authority) = (self.standpoint.now(), self.standpoint.authority());
+        match inner.gate.standing() {
+            Standing::Serving { epoch, .. } if inner.gate.may_reserve(now, authority) => {
+                Some(epoch)
+            }
+            Standing::Serving { .. } | Standing::Reading { .. } | Standing::Closed => None,
+        }
+    }
+
+    /// Returns how the gate stands, and whether a freeze holds or waits.
+    pub fn standing(&self) -> (Standing, bool) {
+        let inner = self.lock();
+        (inner.gate.standing(), inner.gate.is_frozen())
+    }
+
+    /// Lets retention work on the log; `None` if it may not now, since the partition is frozen or not
+    /// served here (field fault 6). Blocks on the disk with the mutex held, so that no freeze begins
+    /// meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// If no log is open, or the log fails.
+    pub fn retain(&self, keep: &Retention, now_ms: i64) -> Result<Option<Retained>, SlotError> {
+        let inner = self.lock();
+        let log = inner.open_log()?;
+        Ok(if inner.gate.may_mutate() { Some(log.retain(keep, now_ms)?) } else { None })
+    }
+
     /// Has a reader woken at the next change: more is visible, or the partition is no longer
     /// served here.
     pub fn wake_on_change(&self, waker: &Waker) {

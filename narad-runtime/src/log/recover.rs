@@ -10,10 +10,13 @@ use narad_core::planted::{Bug, is_planted};
 use super::check::{Checker, Damage};
 use super::envelope::FormatError;
 use super::frame::{FILE_HEADER, check_file_header};
-use super::index::SparseIndex;
+use super::index::{SparseIndex, Spots};
 use super::side::{self, Sealed, Segments};
 use super::{LogError, Segment, View, check_segment, create_segment};
 use crate::disk::{Disk, DiskError, DiskFile, Open};
+
+/// Piece in which the last append is written again, in bytes.
+const REWRITE_BYTES: usize = 1 << 20;
 
 /// What opening a log came upon.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -95,7 +98,7 @@ pub(super) fn recover(disk: &dyn Disk, dir: &Path) -> Result<Found, LogError> {
         disk.sync_dir(dir)?;
         segments.push(describe(check_segment(disk, dir, given, u64::MAX)?));
     }
-    let view = View { segments, hwm, epoch, opened: None };
+    let view = View { segments, hwm, epoch, opened: None, spots: Spots::default() };
     Ok(Found { view, last_file, position, recovery })
 }
 
@@ -233,7 +236,8 @@ fn refuse_newer(file: &dyn DiskFile, path: &Path, base: Offset) -> Result<(), Lo
 /// Makes the last append dirty again and syncs it: after a failed sync its pages may look clean
 /// without ever having reached the disk (H17).
 fn rewrite(file: &dyn DiskFile, from: u64, to: u64) -> Result<(), LogError> {
-    let mut buf = vec![0; 1 << 20];
+    let all = usize::try_from(to.saturating_sub(from)).unwrap_or(REWRITE_BYTES);
+    let mut buf = vec![0; all.min(REWRITE_BYTES)];
     let mut at = from;
     while at < to {
         let length = usize::try_from(to - at).map_or(buf.len(), |left| left.min(buf.len()));

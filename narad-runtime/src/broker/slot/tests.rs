@@ -124,3 +124,21 @@ fn a_failed_append_is_finished_with_its_error() {
     assert!(matches!(slot.finish(pending, appended), Err(SlotError::Log(LogError::Disk(_)))));
     assert_eq!(slot.log().unwrap().bounds().hwm, Offset(0));
 }
+
+/// Field fault 6: nothing is removed from under a freeze.
+#[test]
+fn retention_waits_for_the_end_of_a_freeze() {
+    let World { slot, .. } = serving();
+    slot.commit(&records(3), None).unwrap();
+    let keep = Retention { bytes_max: None, age_ms_max: Some(0) };
+    slot.begin_freeze(ticket(1), EPOCH, LIFE);
+    let capture = slot.take_answer(ticket(1)).expect("nothing is under way").unwrap();
+    assert_eq!(slot.retain(&keep, 1_000).unwrap(), None);
+    assert_eq!((slot.serving(), slot.standing().1), (Some(EPOCH), true));
+    slot.thaw(capture.token);
+    let retained = slot.retain(&keep, 1_000).unwrap().expect("the freeze is over");
+    assert_eq!(retained.start, Offset(3));
+    slot.stand(Standing::Closed);
+    assert_eq!(slot.retain(&keep, 1_000).unwrap(), None);
+    assert_eq!(slot.serving(), None);
+}

@@ -157,7 +157,9 @@ impl Tree {
         let gone = self.inodes[at].take();
         let Some(Inode { kind: Kind::Dir { durable, .. }, .. }) = gone else { return };
         // Nobody can sync a directory that is gone, so neither does what happened in it matter.
-        durable.into_values().for_each(|child| self.release(child));
+        for child in durable.into_values() {
+            self.release(child);
+        }
         let (inodes, mut orphans) = (&self.inodes, Vec::new());
         self.names.retain(|change| {
             let alive = change.0.iter().any(|new| inodes[new.dir].is_some());
@@ -166,7 +168,9 @@ impl Tree {
             }
             alive
         });
-        orphans.into_iter().for_each(|orphan| self.release(orphan));
+        for orphan in orphans {
+            self.release(orphan);
+        }
     }
 
     pub(super) fn create_file(&mut self, path: &Path, now_ms: i64) -> Result<Number, DiskError> {
@@ -369,7 +373,9 @@ impl Tree {
         for inode in self.inodes.iter().flatten() {
             inode.kind.children().for_each(|at| leads[at].0 += 1);
             if let Kind::Dir { now, .. } = &inode.kind {
-                now.values().for_each(|&at| leads[at].1 += 1);
+                for &at in now.values() {
+                    leads[at].1 += 1;
+                }
             }
         }
         self.used = 0;
