@@ -37,8 +37,8 @@ pub struct Manifest {
     pub shard: Shard,
     /// The scenarios, in their order; none if each seed draws its own.
     pub scenarios: Vec<Source>,
-    /// The metastore that was asked for instead of the scenarios' own.
-    pub metastore: Option<String>,
+    /// What was asked for on the command line besides, as it is written there.
+    pub options: String,
     /// The bug that was planted.
     pub planted: Option<String>,
     /// How many runs there are rows of.

@@ -19,6 +19,8 @@ fn every_command_explains_itself() {
         "sweep",
         "replay",
         "shrink",
+        "explore",
+        "report",
         "plant",
         "plan",
         "draw",
