@@ -17,6 +17,7 @@ mod load;
 mod name;
 mod plan;
 mod read;
+mod schema;
 mod shrink;
 mod step;
 mod table;
@@ -39,6 +40,7 @@ pub use self::expect::{
 pub use self::faults::{Chances, Disk, HeavyTail, Museum, Network};
 pub use self::load::{Burst, Consume, Produce, Retention, Route, Topic, Workload};
 pub use self::name::{Label, Machine, PartitionName, Side, TopicName, Who};
+pub use self::schema::schema;
 pub use self::step::{Ending, Filter, On, Repeat, Stage, Step, When};
 use self::table::section;
 pub use self::value::{Between, Bytes, Chance, Rate, Shift};

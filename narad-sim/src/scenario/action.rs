@@ -289,7 +289,8 @@ choice! {
             /// The node that is asked; without it any, and again until there is an answer.
             "through" through: opt Who => "\"n2\"";
         }
-        /// Moves a partition, or sends one that is moving somewhere else; pins it there.
+        /// Moves a partition by hand, which pins it there; one that is moving already is sent
+        /// somewhere else (a retarget).
         "move" Move {
             /// The partition.
             "partition" partition: req PartitionName => "\"orders/0\"";

@@ -10,9 +10,11 @@ use super::error::{Problem, did_you_mean};
 use super::expect::{Condition, Expect};
 use super::name::{Label, Machine, PartitionName, Who};
 use super::step::{Step, When};
+use super::table::{Choice, Section};
 use super::value::Mention;
 use super::vocabulary::{NOTES, WAITING};
-use super::{Scenario, file};
+use super::{PolicyChange, Scenario, file};
+use narad_core::config::ConfigError;
 
 /// What a scenario has, that its parts may speak of.
 struct World<'a> {
@@ -208,7 +210,14 @@ fn check_cluster(scenario: &Scenario, problems: &mut Problems) {
         problems.push("cluster.nodes", "give 1 to 64 nodes, spares included");
     }
     if let Err(error) = cluster.check() {
-        problems.push("cluster", format!("these timings do not go together: {error}"));
+        let key = match &error {
+            ConfigError::OutOfRange { key, .. } if is_policy(key) => {
+                format!("cluster.policy.{key}")
+            }
+            ConfigError::OutOfRange { key, .. } => format!("cluster.config.{key}"),
+            ConfigError::UnsafeTiming { .. } => "cluster.policy".to_owned(),
+        };
+        problems.push(key, error.to_string());
     }
     if !(4 << 10..=1 << 30).contains(&cluster.segment_bytes.0) {
         problems.push("cluster.segment_bytes", "give a size from 4KiB to 1GiB");
@@ -229,6 +238,11 @@ fn check_cluster(scenario: &Scenario, problems: &mut Problems) {
         let text = "this is looked at only with `metastore = \"abstract\"` in [cluster]";
         problems.push("abstract_log", text);
     }
+}
+
+/// Whether a key is one of the policy's.
+fn is_policy(key: &str) -> bool {
+    PolicyChange::KEYS.iter().any(|known| known.name == key)
 }
 
 fn check_topics(scenario: &Scenario, problems: &mut Problems) {
@@ -267,7 +281,6 @@ fn check_expect(world: &World<'_>, expect: &Expect, key: &str, problems: &mut Pr
     }
     let mut kinds = BTreeSet::new();
     for condition in &expect.conditions {
-        use super::table::Choice;
         let key = format!("{key}.{}", condition.name());
         if !kinds.insert(condition.name()) {
             problems.push(&key, "one expectation has every condition once: write another one");

@@ -73,6 +73,12 @@ macro_rules! changes {
                 Self { $($field: None),* }
             }
 
+            /// Returns the change that makes everything as it is there.
+            #[must_use]
+            pub const fn of(from: &$of) -> Self {
+                Self { $($field: Some(changes!(@from $how from.$field))),* }
+            }
+
             /// Changes what is given.
             pub fn apply(&self, to: &mut $of) {
                 $(if let Some(value) = &self.$field {
@@ -82,6 +88,8 @@ macro_rules! changes {
         }
     };
     (@same $value:ident) => { *$value };
+    (@from same $value:expr) => { $value };
+    (@from bytes $value:expr) => { Bytes($value) };
     (@bytes $value:ident) => { $value.0 };
 }
 

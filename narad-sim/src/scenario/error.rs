@@ -55,7 +55,11 @@ pub(super) fn did_you_mean<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> String {
-    let likeness = |candidate: &str| strsim::jaro_winkler(word, candidate);
+    // `moved` means `mover-moved`, whatever else it looks like.
+    let likeness = |candidate: &str| {
+        let part = candidate.strip_suffix(word).is_some_and(|before| before.ends_with('-'));
+        if part { 1.0 } else { strsim::jaro_winkler(word, candidate) }
+    };
     candidates
         .into_iter()
         .map(|candidate| (likeness(candidate), candidate))

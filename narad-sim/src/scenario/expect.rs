@@ -308,6 +308,16 @@ pub fn is_within(found: u64, is: Option<u64>, at_least: Option<u64>, at_most: Op
 }
 
 impl Expect {
+    /// Its own keys besides those of [`When`]: an example of each, and what it is.
+    pub(super) const KEYS: &'static [(&'static str, &'static str)] = &[
+        (
+            "within = \"10s\"",
+            "How long it may take to come true; it is looked at again and again until then.",
+        ),
+        ("always = true", "Whether it must stay true from then to the end."),
+        ("not = true", "Whether it must be false instead."),
+    ];
+
     pub(super) fn read(reader: &Reader<'_>) -> Option<Self> {
         let when = When::read_from(reader);
         let within = reader.optional::<Duration>("within");

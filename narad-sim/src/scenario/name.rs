@@ -180,6 +180,8 @@ fn parsed<T: FromStr + Value>(cx: &Cx<'_>, item: &Item<'_>, path: &str) -> Optio
 }
 
 impl Value for Machine {
+    const SHORT: &'static str = "node name";
+
     fn kind() -> String {
         "a node, such as \"n2\"".to_owned()
     }
@@ -198,6 +200,8 @@ impl Value for Machine {
 }
 
 impl Value for PartitionName {
+    const SHORT: &'static str = "partition";
+
     fn kind() -> String {
         "a partition, such as \"orders/0\"".to_owned()
     }
@@ -216,6 +220,8 @@ impl Value for PartitionName {
 }
 
 impl Value for TopicName {
+    const SHORT: &'static str = "topic";
+
     fn kind() -> String {
         "a topic, such as \"orders\" (A-Z a-z 0-9 . _ -)".to_owned()
     }
@@ -239,6 +245,8 @@ impl Value for TopicName {
 }
 
 impl Value for Label {
+    const SHORT: &'static str = "label";
+
     fn kind() -> String {
         "the label of a step, such as \"late-flip\" (A-Z a-z 0-9 . _ -)".to_owned()
     }
@@ -262,6 +270,8 @@ impl Value for Label {
 }
 
 impl Value for Who {
+    const SHORT: &'static str = "node";
+
     fn kind() -> String {
         "a node: \"n2\", \"leader\", \"follower\", \"owner of orders/0\", \"target of orders/0\", \
          or, in a step with `on`, \"here\" (where the event happens) or \"peer\" (the other end of \
@@ -283,6 +293,8 @@ impl Value for Who {
 }
 
 impl Value for Side {
+    const SHORT: &'static str = "node or nodes";
+
     fn kind() -> String {
         "a node, a list of nodes, such as \"n1\" or [\"n1\", \"leader\"], or \"others\" (all that \
          are not on the other side)"

@@ -230,6 +230,7 @@ pub(super) const STAGES: &[Key] = &{
             name,
             about,
             kind: || "the name of an event".to_owned(),
+            short: "name",
             keys: || &[],
             need: Need::Optional,
             example,
@@ -262,6 +263,8 @@ pub(super) const STAGES: &[Key] = &{
 };
 
 impl Value for On {
+    const SHORT: &'static str = "event";
+
     fn kind() -> String {
         "an event, such as { effect = \"flip\", node = \"n2\" }".to_owned()
     }

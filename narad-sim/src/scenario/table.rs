@@ -14,8 +14,10 @@ pub(super) struct Key {
     pub(super) name: &'static str,
     /// The lines of its description.
     pub(super) about: &'static [&'static str],
-    /// What values it takes.
+    /// What values it takes, in full.
     pub(super) kind: fn() -> String,
+    /// The same in a word or two.
+    pub(super) short: &'static str,
     /// The keys of the table that is its value, if it is one.
     pub(super) keys: fn() -> &'static [Key],
     /// Whether it must be given, and what holds if it is not.
@@ -45,6 +47,8 @@ pub(super) struct Variant {
 
 /// The value of a key.
 pub(super) trait Value: Sized {
+    /// What values there are, in a word or two.
+    const SHORT: &'static str;
     /// Says what values there are, for people.
     fn kind() -> String;
     /// The keys, if it is a table.
@@ -157,6 +161,7 @@ macro_rules! key_of {
             name: $key,
             about: &[$($doc),+],
             kind: <$ty as $crate::scenario::table::Value>::kind,
+            short: <$ty as $crate::scenario::table::Value>::SHORT,
             keys: <$ty as $crate::scenario::table::Value>::keys,
             need: $crate::scenario::table::field_need!($mode $($ty = $default)?),
             example: $example,
@@ -199,6 +204,8 @@ macro_rules! section {
         }
 
         impl $crate::scenario::table::Value for $name {
+            const SHORT: &'static str = "table";
+
             fn kind() -> String {
                 "a table".to_owned()
             }
@@ -328,6 +335,8 @@ macro_rules! words {
         }
 
         impl $crate::scenario::table::Value for $name {
+            const SHORT: &'static str = "word";
+
             fn kind() -> String {
                 let says = [$(($word, [$($doc),+].concat())),+];
                 says.map(|(word, says)| format!("\"{word}\" ({})", says.trim().trim_end_matches('.')))

@@ -90,10 +90,31 @@ pub(super) fn parse_time(text: &str) -> Option<Duration> {
     u64::try_from(nanos).ok().map(Duration::from_nanos)
 }
 
-/// Writes a time in the largest unit that leaves nothing over.
+/// Writes a time as a person would: `250ms`, `3.5s`, `2min`.
 pub(super) fn show_time(time: Duration) -> String {
-    // A day or an hour is rarely what a person would have written.
-    if time.is_zero() { "0s".into() } else { show_amount(time.as_nanos(), &TIMES[2..]) }
+    let nanos = time.as_nanos();
+    if nanos == 0 {
+        return "0s".into();
+    }
+    let minute = 60 * SECOND;
+    if nanos.is_multiple_of(60 * minute) {
+        return format!("{}h", nanos / (60 * minute));
+    }
+    if nanos.is_multiple_of(minute) {
+        return format!("{}min", nanos / minute);
+    }
+    let units = [("s", SECOND), ("ms", 1_000_000), ("us", 1_000)];
+    let fitting =
+        units.iter().find(|(_, unit)| nanos >= *unit && nanos.is_multiple_of(unit / 1_000));
+    let Some((name, unit)) = fitting else {
+        return format!("{nanos}ns");
+    };
+    let (whole, part) = (nanos / unit, nanos % unit / (unit / 1_000));
+    if part == 0 {
+        return format!("{whole}{name}");
+    }
+    let part = format!("{part:03}");
+    format!("{whole}.{}{name}", part.trim_end_matches('0'))
 }
 
 /// Reads `512B`, `64KiB`, `1.5MiB`.
@@ -104,13 +125,9 @@ pub(super) fn parse_bytes(text: &str) -> Option<u64> {
 
 /// Writes a size in the largest unit that leaves nothing over.
 pub(super) fn show_bytes(bytes: u64) -> String {
-    if bytes == 0 { "0B".into() } else { show_amount(u128::from(bytes), &SIZES) }
-}
-
-fn show_amount(amount: u128, units: &[(&str, u128)]) -> String {
-    let fitting = units.iter().find(|(_, factor)| amount.is_multiple_of(*factor));
-    let (unit, factor) = fitting.expect("the last unit is 1");
-    format!("{}{unit}", amount / factor)
+    let bytes = u128::from(bytes);
+    let fitting = SIZES.iter().find(|(_, factor)| bytes > 0 && bytes.is_multiple_of(*factor));
+    fitting.map_or_else(|| "0B".into(), |(unit, factor)| format!("{}{unit}", bytes / factor))
 }
 
 /// Reads a decimal number and a unit, exactly.
@@ -131,6 +148,8 @@ fn parse_amount(text: &str, units: &[(&str, u128)]) -> Option<u128> {
 }
 
 impl Value for Duration {
+    const SHORT: &'static str = "time";
+
     fn kind() -> String {
         "a time, such as \"250ms\", \"1.5s\" or \"2min\" (ns, us, ms, s, min, h, d)".to_owned()
     }
@@ -149,6 +168,8 @@ impl Value for Duration {
 }
 
 impl Value for Between {
+    const SHORT: &'static str = "time or range of times";
+
     fn kind() -> String {
         "two times, such as [\"0.2ms\", \"2ms\"], between which it is drawn, or one".to_owned()
     }
@@ -179,6 +200,8 @@ impl Value for Between {
 }
 
 impl Value for Shift {
+    const SHORT: &'static str = "time, with - backwards";
+
     fn kind() -> String {
         "a time forwards or backwards, such as \"2min\" or \"-500ms\"".to_owned()
     }
@@ -200,6 +223,8 @@ impl Value for Shift {
 }
 
 impl Value for Bytes {
+    const SHORT: &'static str = "size";
+
     fn kind() -> String {
         "a size, such as \"64KiB\" or 65536 (B, KiB, MiB, GiB, TiB)".to_owned()
     }
@@ -221,6 +246,8 @@ impl Value for Bytes {
 }
 
 impl Value for Chance {
+    const SHORT: &'static str = "probability";
+
     fn kind() -> String {
         "a probability from 0 to 1, such as 0.05".to_owned()
     }
@@ -239,6 +266,8 @@ impl Value for Chance {
 }
 
 impl Value for Rate {
+    const SHORT: &'static str = "number";
+
     fn kind() -> String {
         "a number of 0 or more, such as 20 or 0.5".to_owned()
     }
@@ -257,6 +286,8 @@ impl Value for Rate {
 }
 
 impl Value for bool {
+    const SHORT: &'static str = "true or false";
+
     fn kind() -> String {
         "true or false".to_owned()
     }
@@ -275,6 +306,8 @@ impl Value for bool {
 }
 
 impl Value for String {
+    const SHORT: &'static str = "text";
+
     fn kind() -> String {
         "a text".to_owned()
     }
@@ -291,6 +324,8 @@ impl Value for String {
 macro_rules! integers {
     ($($name:ident: $kind:literal,)*) => {$(
         impl Value for $name {
+            const SHORT: &'static str = "whole number";
+
             fn kind() -> String {
                 $kind.to_owned()
             }
@@ -317,6 +352,8 @@ integers! {
 }
 
 impl<T: Value> Value for Vec<T> {
+    const SHORT: &'static str = "list";
+
     fn kind() -> String {
         format!("a list, each {}", T::kind())
     }

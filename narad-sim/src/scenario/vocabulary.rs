@@ -1,16 +1,20 @@
 //! What events of the protocol are called: in scenarios, in traces and in reports.
 
+mod about;
+
 use narad_core::metastore::Command;
 use narad_core::node::{Gating, Note, Operation, Staging};
 use narad_core::{controller, freeze, host, lease, mover, peer};
 
+pub(super) use self::about::ABOUT;
 use super::step::Stage;
 
 /// Makes a list of names, and a function that gives one of them to each variant.
 macro_rules! names {
     ($(#[doc = $list_doc:literal])+ $list:ident;
      $(#[doc = $doc:literal])+ $function:ident($of:ident: &$ty:ty);
-     $($pattern:pat => $name:literal,)+) => {
+     $($pattern:pat => $name:literal,)+
+     $(; $($other:pat => $elsewhere:expr,)+)?) => {
         $(#[doc = $list_doc])+
         pub const $list: &[&str] = &[$($name),+];
 
@@ -19,6 +23,7 @@ macro_rules! names {
         pub const fn $function($of: &$ty) -> &'static str {
             match $of {
                 $($pattern => $name,)+
+                $($($other => $elsewhere,)+)?
             }
         }
     };
@@ -68,14 +73,13 @@ names! {
 names! {
     /// Works of one node, on its log or its disk.
     OPERATIONS;
-    /// Returns what a work is called; one on a peer by its question, one that appends by `append`.
+    /// Returns what a work is called: a proposal by its command, whether it is appended here or
+    /// sent to the leader, and a question to another node by the question.
     operation_name(operation: &Operation);
-    Operation::Append(_) => "append",
     Operation::Barrier => "barrier",
     Operation::Survey => "survey",
     Operation::Configure(_) => "configure",
     Operation::Transfer { .. } => "transfer",
-    Operation::Call { .. } => "call",
     Operation::NextIncarnation => "next-incarnation",
     Operation::Inspect(_) => "inspect",
     Operation::Host(_, host::Operation::Open { .. }) => "open",
@@ -96,6 +100,12 @@ names! {
     Operation::Watermarks(_) => "watermarks",
     Operation::CloseAccept => "close-accept",
     Operation::OpenAccept => "open-accept",
+    ;
+    Operation::Append(entry) => command_name(&entry.command),
+    Operation::Call { request: peer::Request::Propose(entry), .. } => {
+        command_name(&entry.command)
+    },
+    Operation::Call { request, .. } => call_name(request),
 }
 
 names! {
@@ -255,19 +265,5 @@ pub const fn names_of(stage: Stage) -> &'static [(&'static str, &'static [&'stat
         Stage::Note => &[("notes", NOTES)],
         Stage::Phase => &[("phases of a move", PHASES)],
         Stage::Freeze => &[("ends of a freeze", FREEZES)],
-    }
-}
-
-/// Returns whether the operation is one that scenarios call by another name: a question by the
-/// question's, an append by the command's.
-#[must_use]
-pub fn event_name(operation: &Operation) -> &'static str {
-    match operation {
-        Operation::Append(entry) => command_name(&entry.command),
-        Operation::Call { request: peer::Request::Propose(entry), .. } => {
-            command_name(&entry.command)
-        }
-        Operation::Call { request, .. } => call_name(request),
-        other => operation_name(other),
     }
 }

@@ -36,6 +36,7 @@ pub(super) const GADGETS: &[Gadget] = gadgets! {
     late::heartbeat => Leader Clock Death;
     late::commit_in_flight => Freeze Clock;
     late::answer => Network Freeze;
+    late::corrupted => Network Disk;
     death::of_source => Death Restart;
     death::twice => Death Flip;
     death::zombie => Death Network;
@@ -107,7 +108,7 @@ fn disk_at_a_point(draft: &mut Draft<'_>) {
 
 fn link_at_a_point(draft: &mut Draft<'_>) {
     let points = *draft.dice.pick(&[AT_DESTINATION, AT_SOURCE, IN_LOG]);
-    draft.strike(points, &[Blow::Cut, Blow::CutOut, Blow::CutIn, Blow::Clog]);
+    draft.strike(points, &[Blow::Cut, Blow::CutOut, Blow::CutIn, Blow::Clog, Blow::Slow]);
 }
 
 fn time_at_a_point(draft: &mut Draft<'_>) {

@@ -137,6 +137,14 @@ impl Draft<'_> {
                 both: self.dice.happens(50),
                 lasting: Some(short),
             },
+            Blow::Slow => Action::Slow {
+                from: Side::These(vec![node]),
+                to: Side::Others,
+                both: self.dice.happens(50),
+                bandwidth: self.dice.maybe(70, |dice| Bytes(*dice.pick(&[4, 16, 64]) << 10)),
+                delay: self.dice.millis(10, 1_500),
+                lasting: Some(lasting),
+            },
             Blow::DiskFail => self.disk_fail(node),
             Blow::DiskFull => Action::DiskFull {
                 node,
@@ -213,6 +221,7 @@ pub(super) enum Blow {
     CutOut,
     CutIn,
     Clog,
+    Slow,
     DiskFail,
     DiskFull,
     DiskSlow,

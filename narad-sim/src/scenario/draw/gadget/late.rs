@@ -177,6 +177,20 @@ pub(super) fn answer(draft: &mut Draft<'_>) {
     draft.push(Step::new(When::on(event), Action::Delay { by }));
 }
 
+/// C49: bytes of a copy, or of a message about it, that arrive changed.
+pub(super) fn corrupted(draft: &mut Draft<'_>) {
+    let name = *draft.dice.pick(&["copy-answer", "copy-answer", "list-answer", "prepare-answer"]);
+    let filter = Filter {
+        nth: u32::try_from(draft.dice.within(1, 8)).unwrap_or(1),
+        times: *draft.dice.pick(&[1, 2, 5]),
+        ..Filter::any()
+    };
+    draft.push(Step::new(
+        When::on(On { filter, ..On::new(Stage::Deliver, name) }),
+        Action::Corrupt {},
+    ));
+}
+
 /// An event of a partition, the first one or one of the next.
 fn on(stage: Stage, name: &str, partition: &PartitionName) -> On {
     Draft::first(stage, name, partition)
