@@ -1,5 +1,5 @@
-//! The real laboratory: scenarios of [`scenario`](crate::scenario), run in the world, with the bugs
-//! of [`plant`](crate::plant).
+//! The real laboratory: scenarios of [`scenario`](mod@crate::scenario), run in the world, with the bugs
+//! of [`plant`].
 
 use crate::lab::{Bug, Burden, Finished, Laboratory, NoSuchBug, RunOptions};
 use crate::plant::{self, Plant};

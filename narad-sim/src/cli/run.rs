@@ -33,15 +33,15 @@ pub struct RunArgs {
     /// The root of all chance; the scenario's own if not given
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// What is drawn.
-    #[command(flatten)]
-    pub drawing: Drawing,
     /// Write every event to a file
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
     /// Plant a bug of narad-sim plant --list
     #[arg(long, value_name = "BUG")]
     pub planted: Option<String>,
+    /// What is drawn.
+    #[command(flatten)]
+    pub drawing: Drawing,
 }
 
 pub(super) fn run<L: Laboratory>(

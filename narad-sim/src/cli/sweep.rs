@@ -55,9 +55,6 @@ pub struct SweepArgs {
     /// End with the first run that fails
     #[arg(long)]
     pub fail_fast: bool,
-    /// What is drawn.
-    #[command(flatten)]
-    pub drawing: Drawing,
     /// Plant a bug of narad-sim plant --list
     #[arg(long, value_name = "BUG")]
     pub planted: Option<String>,
@@ -69,6 +66,9 @@ pub struct SweepArgs {
         conflicts_with_all = ["scenarios", "seeds", "shard", "jobs", "limit", "fail_fast", "metastore", "nodes", "safety", "about", "planted"]
     )]
     pub merge: Vec<PathBuf>,
+    /// What is drawn.
+    #[command(flatten)]
+    pub drawing: Drawing,
 }
 
 pub(super) fn run<L: Laboratory>(

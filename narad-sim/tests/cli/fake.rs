@@ -56,7 +56,7 @@ impl Laboratory for Lab {
         let mut fake: Fake = toml::from_str(text).map_err(|error| format!("{name}: {error}"))?;
         if fake.name.is_empty() {
             let stem = std::path::Path::new(name).file_stem().expect("a file");
-            fake.name = stem.to_str().expect("text").to_owned();
+            stem.to_str().expect("text").clone_into(&mut fake.name);
         }
         Ok(fake)
     }
@@ -191,7 +191,7 @@ impl Laboratory for Lab {
                 break;
             }
         }
-        Finished { summary: self.summary(scenario, seed, violations, hash), complete }
+        Finished { summary: scenario.summary(seed, violations, hash), complete }
     }
 
     fn bugs(&self) -> Vec<Bug> {
@@ -228,20 +228,14 @@ impl Laboratory for Lab {
     }
 }
 
-impl Lab {
-    fn summary(
-        &self,
-        scenario: &Fake,
-        seed: u64,
-        violations: Vec<Violation>,
-        hash: u64,
-    ) -> Summary {
+impl Fake {
+    fn summary(&self, seed: u64, violations: Vec<Violation>, hash: u64) -> Summary {
         Summary {
-            scenario: scenario.name.clone(),
+            scenario: self.name.clone(),
             seed,
-            metastore: scenario.metastore.clone(),
+            metastore: self.metastore.clone(),
             classes: vec!["kill".into(), "cut".into()],
-            nodes: u32::try_from(scenario.nodes).expect("few"),
+            nodes: u32::try_from(self.nodes).expect("few"),
             partitions: 2,
             events: 100 + seed % 7,
             simulated_us: 30_000_000,

@@ -17,7 +17,12 @@ fn a_run_and_a_sweep_become_pages() {
         let html = std::fs::read_to_string(&page).expect("a page");
         assert!(html.contains("two owners"), "what was violated is on it");
         let told = ran.last()["pictures"].as_array().map_or(0, Vec::len);
-        assert!(told > 0 && tree(&pictures).iter().all(|(name, _)| name.ends_with(".svg")));
+        assert!(
+            told > 0
+                && tree(&pictures).iter().all(|(name, _)| std::path::Path::new(name)
+                    .extension()
+                    .is_some_and(|it| it == "svg"))
+        );
         std::fs::remove_dir_all(&pictures).expect("a folder");
     }
 }
