@@ -9,6 +9,13 @@
 //!
 //! Every build has the catalogue; only one with the feature `planted-bugs` can [`sow`] from it.
 //!
+//! # Who judges
+//!
+//! A switch is thrown for the whole process, and whatever judges runs in the same one. A state that
+//! an oracle folds out of the log is folded by the planted code, too, and agrees with every replica.
+//! So a mistake in the fold shows only where entries are judged by other means than by folding
+//! them: by their own fields, by what the disks hold, by what clients were told.
+//!
 //! # Examples
 //!
 //! A rule is found by the number of its hole:

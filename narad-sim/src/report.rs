@@ -15,7 +15,7 @@
 //!
 //! # Examples
 //!
-//! Title: an interrupted trace is refused by the number of its last line.
+//! An interrupted trace is refused, and the error names its last line:
 //!
 //! ```
 //! use narad_sim::report::{self, ReportError};
@@ -49,6 +49,7 @@ mod sweep_plots;
 mod text;
 mod thin;
 mod timeline;
+mod words;
 
 #[cfg(test)]
 mod sample;

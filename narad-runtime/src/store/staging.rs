@@ -15,7 +15,7 @@ use super::{Problem, StoreError, layout, manifest};
 use crate::disk::{self, Disk, DiskError, DiskFile, Open};
 use crate::log::check::Checker;
 use crate::log::side::{remove_if_present, segment_path};
-use crate::log::{FormatError, scan};
+use crate::log::{FormatError, check_segment};
 
 /// One partition's copy, as known in memory.
 #[derive(Debug)]
@@ -111,7 +111,7 @@ impl Staging {
         self.check_readable()?;
         for (&base, extent) in &mut self.extents {
             if extent.checker.is_none() && !extent.busy {
-                let checker = scan(disk, &self.dir, base, extent.bytes)?;
+                let checker = check_segment(disk, &self.dir, base, extent.bytes)?;
                 if checker.fed() != extent.bytes || checker.checksum() != extent.checksum {
                     return Err(StoreError::Corrupt { base });
                 }

@@ -131,7 +131,10 @@ fn draw(out: &mut String, series: &Series, across: &Scale, up: &Scale) {
         let (x, y) = at(*point);
         match series.look {
             Look::Dots => {
-                put!(out, "<circle class=\"dot s{colour}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.4\"/>")
+                put!(
+                    out,
+                    "<circle class=\"dot s{colour}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.4\"/>"
+                );
             }
             Look::Line | Look::Dashed => {
                 put!(path, "{}{x:.1} {y:.1}", if number == 0 { 'M' } else { 'L' });

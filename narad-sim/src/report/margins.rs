@@ -8,6 +8,7 @@ use super::limits::Told;
 use super::read::Trace;
 use super::story::{self, Life, Story};
 use super::text;
+use super::words;
 
 /// The narrowest moment of one rule.
 #[derive(Clone, Debug, PartialEq)]
@@ -190,7 +191,7 @@ fn most_at_once<K: Ord>(
 /// The world writes at a flip how much of the old owner's lease was left: negative if it had
 /// run out so long before.
 fn lease_left(lines: &[Line]) -> Option<Margin> {
-    let left = |line: &Line| story::value(line, "lease_left_us")?.parse::<i64>().ok();
+    let left = |line: &Line| words::value(line, "lease_left_us")?.parse::<i64>().ok();
     let (left, line) = applied(lines).filter_map(|(at, line)| Some((left(line)?, at))).max()?;
     let length = text::duration(left.unsigned_abs());
     Some(Margin {
@@ -215,7 +216,7 @@ fn between_owners(lines: &[Line], story: &Story) -> Option<Margin> {
         else {
             continue;
         };
-        let epoch = story::number(line, "epoch");
+        let epoch = words::number(line, "epoch");
         if let Some((at_us, before, newest)) = last.get(partition).copied() {
             if epoch < newest {
                 stale.get_or_insert(place);
@@ -251,11 +252,12 @@ fn between_owners(lines: &[Line], story: &Story) -> Option<Margin> {
 /// A flip needs a copy that reaches the high watermark.
 fn copied_end(lines: &[Line]) -> Option<Margin> {
     let ahead = |line: &Line| {
-        let (end, hwm) = (story::number(line, "end")?, story::number(line, "hwm")?);
+        let told = |key| words::number(line, key).or_else(|| words::field_number(line, key));
+        let (end, hwm) = (told("end")?, told("hwm")?);
         Some(i128::from(end) - i128::from(hwm))
     };
     let (ahead, line) = applied(lines)
-        .filter(|(_, line)| !story::is_rejected(line))
+        .filter(|(_, line)| words::is_flip(line) && !words::is_rejected(line))
         .filter_map(|(at, line)| Some((ahead(line)?, at)))
         .min_by_key(|(ahead, _)| *ahead)?;
     let records = text::counted(u64::try_from(ahead.unsigned_abs()).unwrap_or(u64::MAX), "record");

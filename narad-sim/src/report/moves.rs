@@ -2,7 +2,8 @@
 
 use crate::trace::{Kind, Line};
 
-use super::story::{self, AtPartition, Story, Stretch};
+use super::story::{AtPartition, Story, Stretch};
+use super::words;
 
 /// One move of one partition to one destination, by one life of the destination unless the trace
 /// gives its number.
@@ -45,19 +46,16 @@ pub(super) fn moves(lines: &[Line], story: &Story) -> Vec<Move> {
     let mut latest = std::collections::BTreeMap::new();
     for (place, phase) in story.phases.iter().enumerate() {
         let key = (phase.partition, phase.node);
-        let id = story::number(&lines[phase.line], "move");
+        let id = move_id(&lines[phase.line]);
         let known: Option<usize> = latest.get(&key).copied();
-        match known.filter(|known| belongs(&moves[*known], id, phase)) {
-            Some(known) => {
-                let (_, moved) = &mut moves[known];
-                moved.phases.push(place);
-                moved.when.to_us = phase.when.to_us;
-                moved.from = moved.from.or_else(|| peer(&lines[phase.line], story));
-            }
-            None => {
-                latest.insert(key, moves.len());
-                moves.push((id, begun(lines, story, place)));
-            }
+        if let Some(known) = known.filter(|known| belongs(&moves[*known], id, phase)) {
+            let (_, moved) = &mut moves[known];
+            moved.phases.push(place);
+            moved.when.to_us = phase.when.to_us;
+            moved.from = moved.from.or_else(|| peer(&lines[phase.line], story));
+        } else {
+            latest.insert(key, moves.len());
+            moves.push((id, begun(lines, story, place)));
         }
     }
     let mut moves: Vec<Move> = moves.into_iter().map(|(_, moved)| moved).collect();
@@ -99,8 +97,13 @@ fn begun(lines: &[Line], story: &Story, place: usize) -> Move {
     }
 }
 
+fn move_id(line: &Line) -> Option<u64> {
+    words::number(line, "move").or_else(|| words::field_number(line, "move_id"))
+}
+
+/// The source, as the phase names it.
 fn peer(line: &Line, story: &Story) -> Option<usize> {
-    let name = line.peer.as_deref()?;
+    let name = line.peer.as_deref().or_else(|| words::field(line, "source"))?;
     story.nodes.iter().position(|node| node == name)
 }
 
@@ -115,22 +118,27 @@ fn frozen_us(story: &Story, moved: &Move) -> u64 {
 
 /// The first flip or clearing of the target that anybody applied in the course of a move ended it.
 fn name_ends(lines: &[Line], story: &Story, moves: &mut [Move]) {
+    let mut newest = None;
     for line in lines.iter().filter(|line| line.kind == Kind::Applied) {
-        let forced = story::value(line, "kind") == Some("forced");
+        let entry = words::entry(line);
+        if words::is_rejected(line) || (entry.is_some() && entry <= newest) {
+            continue;
+        }
+        newest = entry.or(newest);
+        let is_forced =
+            words::value(line, "kind") == Some("forced") || line.text.contains("Forced");
         let end = match line.name.as_str() {
-            "flip" | "CompleteMove" if forced => End::Forced,
-            "flip" | "CompleteMove" => End::Done,
+            _ if words::is_flip(line) && is_forced => End::Forced,
+            _ if words::is_flip(line) => End::Done,
             "clear-target" | "set-target" | "delete-topic" => End::GivenUp,
             _ => continue,
         };
-        if story::is_rejected(line) {
-            continue;
-        }
-        let owner = story::value(line, "owner");
+        let owner =
+            words::value(line, "owner").map(str::to_owned).or_else(|| words::proposer(line));
         let is_meant = |moved: &&mut Move| {
             let partition = Some(story.partitions[moved.partition].as_str());
             let in_time = moved.when.from_us < line.at_us && line.at_us <= moved.when.to_us;
-            let to = owner.is_none_or(|name| story.nodes[moved.to] == name);
+            let to = owner.as_ref().is_none_or(|name| story.nodes[moved.to] == *name);
             moved.end == End::Open
                 && in_time
                 && partition == line.partition.as_deref()

@@ -82,10 +82,14 @@ impl Parts<'_> {
             );
         }
         put!(out, "<span class=\"soft\">trace hash {:016x}</span></div>\n", summary.trace_hash);
+        let mut again = sweep_page::reproduce(summary);
+        if let Some(bug) = &self.trace.header.planted {
+            put!(again, " --planted {}", text::shell_word(bug));
+        }
         put!(
             out,
             "<p><span class=\"soft\">Again:</span> <code class=\"command\">{}</code></p>\n",
-            escape(&sweep_page::reproduce(summary))
+            escape(&again)
         );
         html::tiles(out, &tiles(summary));
         out.push_str("</header>\n<main>\n");

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use crate::trace::{Kind, Line};
 
 use super::read::Trace;
+use super::words;
 
 /// A stretch of time, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,29 +107,6 @@ pub(super) fn story(trace: &Trace) -> Story {
     teller.end(last.max(trace.summary.simulated_us))
 }
 
-/// Returns the value of `key=value` in the text of a line.
-pub(super) fn value<'a>(line: &'a Line, key: &str) -> Option<&'a str> {
-    line.text
-        .split([' ', ',', ';'])
-        .find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
-        .filter(|value| !value.is_empty())
-}
-
-/// Returns the number in `key=number` in the text of a line.
-pub(super) fn number(line: &Line, key: &str) -> Option<u64> {
-    value(line, key)?.parse().ok()
-}
-
-/// Says whether an applied command changed nothing because it was refused.
-pub(super) fn is_rejected(line: &Line) -> bool {
-    value(line, "reply").is_some_and(|reply| reply.starts_with("rejected"))
-}
-
-/// Says whether a phase ends a move, or only what it was doing.
-pub(super) fn is_over(phase: &str) -> bool {
-    phase == "over"
-}
-
 /// Returns what a process is after something was done to it, if that changes it.
 fn life_after(fault: &str) -> Option<Life> {
     match fault {
@@ -154,6 +132,8 @@ struct Teller {
     frozen: BTreeMap<(usize, usize), (u64, usize)>,
     /// Owner, epoch, since when, and by which line.
     reign: BTreeMap<usize, (usize, Option<u64>, u64, usize)>,
+    /// The last entry of the log that anybody has applied.
+    newest_entry: Option<u64>,
     /// By the number of the line that sent it; and whether anything became of it.
     underway: BTreeMap<u64, (Message, bool)>,
 }
@@ -173,6 +153,7 @@ impl Teller {
             phase: BTreeMap::new(),
             frozen: BTreeMap::new(),
             reign: BTreeMap::new(),
+            newest_entry: None,
             underway: BTreeMap::new(),
             story: Story { nodes, partitions, ..Story::default() },
         }
@@ -221,21 +202,24 @@ impl Teller {
         self.story.messages.push(Message { fate, ..*message });
     }
 
+    /// Only the first node that applies an entry tells something new.
     fn applied(&mut self, place: usize, line: &Line) {
-        let Some(partition) = self.partition(line).filter(|_| !is_rejected(line)) else { return };
-        let is_flip = matches!(line.name.as_str(), "flip" | "CompleteMove" | "complete-move");
-        let named = value(line, "owner").and_then(|name| self.nodes.get(name)).copied();
-        let owner = match named {
-            Some(owner) => owner,
-            None if is_flip => {
-                match self.phase.range((partition, 0)..=(partition, usize::MAX)).next_back() {
-                    Some(((_, destination), _)) => *destination,
-                    None => return,
-                }
-            }
-            None => return,
+        let entry = words::entry(line);
+        if entry.is_some() && entry <= self.newest_entry {
+            return;
+        }
+        self.newest_entry = entry.or(self.newest_entry);
+        let Some(partition) = self.partition(line).filter(|_| !words::is_rejected(line)) else {
+            return;
         };
-        let epoch = number(line, "epoch");
+        let named = |name: &str| self.nodes.get(name).copied();
+        let owner = match words::value(line, "owner") {
+            Some(name) => named(name),
+            None if words::is_flip(line) => words::proposer(line).as_deref().and_then(named),
+            None => None,
+        };
+        let Some(owner) = owner else { return };
+        let epoch = words::number(line, "epoch");
         if let Some((before, was, ..)) = self.reign.get(&partition) {
             let is_news = match (epoch, was) {
                 (Some(epoch), Some(was)) => epoch > *was,
@@ -252,7 +236,8 @@ impl Teller {
     /// A node says whom it takes for the leader: it leads while that is itself.
     fn note(&mut self, line: &Line) {
         let Some(node) = self.node(line).filter(|_| line.name == "leader") else { return };
-        if self.peer(line) == Some(node) {
+        let leader = self.peer(line).or_else(|| self.nodes.get(words::leader(line)?).copied());
+        if leader == Some(node) {
             self.leads_since[node].get_or_insert(line.at_us);
         } else {
             self.end_lead(node, line.at_us);
@@ -262,7 +247,7 @@ impl Teller {
     fn phase(&mut self, place: usize, line: &Line) {
         let (Some(partition), Some(node)) = (self.partition(line), self.node(line)) else { return };
         self.end_phase((partition, node), line.at_us);
-        if !is_over(&line.name) {
+        if line.name != "over" {
             self.phase.insert((partition, node), (line.name.clone(), line.at_us, place));
         }
     }
@@ -295,8 +280,12 @@ impl Teller {
         self.end_lead(node, at_us);
         let moves: Vec<_> = self.phase.keys().copied().filter(|(_, at)| *at == node).collect();
         let frozen: Vec<_> = self.frozen.keys().copied().filter(|(_, at)| *at == node).collect();
-        moves.into_iter().for_each(|key| self.end_phase(key, at_us));
-        frozen.into_iter().for_each(|key| self.end_freeze(key, at_us));
+        for key in moves {
+            self.end_phase(key, at_us);
+        }
+        for key in frozen {
+            self.end_freeze(key, at_us);
+        }
     }
 
     fn end_life(&mut self, node: usize, (life, from_us): (Life, u64), to_us: u64) {
@@ -341,11 +330,17 @@ impl Teller {
             self.end_lead(node, end_us);
         }
         let moves: Vec<_> = self.phase.keys().copied().collect();
-        moves.into_iter().for_each(|key| self.end_phase(key, end_us));
+        for key in moves {
+            self.end_phase(key, end_us);
+        }
         let frozen: Vec<_> = self.frozen.keys().copied().collect();
-        frozen.into_iter().for_each(|key| self.end_freeze(key, end_us));
+        for key in frozen {
+            self.end_freeze(key, end_us);
+        }
         let owned: Vec<_> = self.reign.keys().copied().collect();
-        owned.into_iter().for_each(|key| self.end_reign(key, end_us));
+        for key in owned {
+            self.end_reign(key, end_us);
+        }
         let left = self.underway.into_values().filter(|(_, known)| !known);
         self.story.messages.extend(left.map(|(message, _)| message));
         self.story.end_us = end_us;
@@ -360,14 +355,12 @@ impl Teller {
 
 /// Returns every name that the lines use, `n2` before `n10`.
 fn names<'a>(lines: &'a [Line], of: impl Fn(&'a Line) -> [Option<&'a str>; 2]) -> Vec<String> {
-    let mut found: BTreeMap<(Vec<(&str, u64)>, &str), ()> = BTreeMap::new();
-    let mut seen = std::collections::BTreeSet::new();
-    for name in lines.iter().flat_map(|line| of(line).into_iter().flatten()) {
-        if seen.insert(name) {
-            found.insert((natural(name), name), ());
-        }
-    }
-    found.into_keys().map(|(_, name)| name.to_owned()).collect()
+    let mut found: Vec<&str> =
+        lines.iter().flat_map(|line| of(line).into_iter().flatten()).collect();
+    found.sort_unstable();
+    found.dedup();
+    found.sort_by_cached_key(|name| natural(name));
+    found.into_iter().map(str::to_owned).collect()
 }
 
 /// Cuts a name into words and the numbers behind them.

@@ -13,10 +13,20 @@ const ROWS_MAX: usize = 500;
 /// Runs in the list of the longest freezes.
 const LONGEST: usize = 10;
 
-/// Returns the command that runs a row again.
+/// Returns the command that runs a row again. What was drawn from the seed needs no file; any
+/// other scenario is taken to be in a file of its name.
 #[must_use]
 pub fn reproduce(row: &Summary) -> String {
-    format!("narad-sim run {} --seed {}", text::shell_word(&row.scenario), row.seed)
+    let mut command = "narad-sim run".to_owned();
+    let drawn = row.scenario.strip_prefix("drawn");
+    if drawn.is_none_or(|rest| !(rest.is_empty() || rest.starts_with('-'))) {
+        put!(command, " {}", text::shell_word(&format!("{}.toml", row.scenario)));
+    }
+    put!(command, " --seed {}", row.seed);
+    if row.metastore == "abstract" {
+        command.push_str(" --metastore abstract");
+    }
+    command
 }
 
 /// Makes the page of a sweep. The order of the rows does not matter.

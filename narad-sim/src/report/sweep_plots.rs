@@ -201,9 +201,9 @@ fn range(numbers: impl Iterator<Item = f64>, log: bool) -> (f64, f64) {
 fn groups(points: &[(f64, f64)]) -> Vec<(f64, Vec<f64>)> {
     let mut by_load: BTreeMap<u64, (f64, Vec<f64>)> = BTreeMap::new();
     // Loads are not negative, so their bits are in their order.
-    points.iter().for_each(|(load, number)| {
+    for (load, number) in points {
         by_load.entry(load.to_bits()).or_insert((*load, Vec::new())).1.push(*number);
-    });
+    }
     let mut groups: Vec<_> = by_load.into_values().collect();
     if groups.len() > GROUPS_MAX {
         let high = points.last().map_or(1.0, |(load, _)| *load);
@@ -215,7 +215,9 @@ fn groups(points: &[(f64, f64)]) -> Vec<(f64, Vec<f64>)> {
         }
         groups = steps.into_values().collect();
     }
-    groups.iter_mut().for_each(|(_, numbers)| numbers.sort_by(f64::total_cmp));
+    for (_, numbers) in &mut groups {
+        numbers.sort_by(f64::total_cmp);
+    }
     groups
 }
 

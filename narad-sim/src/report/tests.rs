@@ -78,7 +78,7 @@ fn a_page_shows_what_happened() {
     for words in [
         "Two owners &amp; &lt;one&gt; partition",
         "safety violated",
-        "narad-sim run h02-two-owners --seed 7",
+        "narad-sim run h02-two-owners.toml --seed 7",
         "both acknowledge in epoch 2 &lt;script&gt;",
         "href=\"#mark-1\"",
         "id=\"mark-1\"",
@@ -179,7 +179,7 @@ fn a_sweep_shows_its_plots_and_how_to_run_it_again() {
     keep("sweep", &page);
     for words in [
         "600 runs, seeds 0 to 599",
-        "narad-sim run rolling-restart --seed 199",
+        "narad-sim run rolling-restart.toml --seed 199",
         "Freeze time over W/B",
     ] {
         assert!(page.html().contains(words), "{words}");
@@ -248,4 +248,41 @@ fn kinds_are_named_as_in_a_trace() {
         let kind: Kind = serde_json::from_str(&format!("\"{name}\"")).unwrap();
         assert_eq!(usize::from(figures::kind_number(kind)), place);
     }
+}
+
+/// A value may be printed as the code prints it, and a lagging replica tells nothing new.
+#[test]
+fn what_a_replica_applies_late_changes_no_owner() {
+    let mut run = sample::Recorder::new(9);
+    let flip = |index: u64, to: &str| {
+        format!("entry {index} by {to}: CompleteMove {{ move_id: m4, end: 12, hwm: 11 }}")
+    };
+    run.say(Kind::Note, "leader", ["n1", "", ""], "Leader(Some(n1))");
+    let phase = "Progress { phase: Flip, source: Some(n1), move_id: Some(m4), attempt: None }";
+    run.say(Kind::Phase, "flip", ["n2", "", "orders/0"], phase);
+    run.pass(10).say(Kind::Applied, "flip", ["n1", "", "orders/0"], &flip(7, "n2"));
+    run.pass(10).say(Kind::Phase, "over", ["n2", "", "orders/0"], "");
+    run.pass(10).say(Kind::Applied, "flip", ["n1", "", "orders/0"], &flip(9, "n1"));
+    run.pass(10).say(Kind::Applied, "flip", ["n3", "", "orders/0"], &flip(7, "n2"));
+    run.pass(10).say(Kind::Note, "leader", ["n1", "", ""], "Leader(None)");
+
+    let trace = super::read::trace(&sample::text(&run.lines)).unwrap();
+    let story = super::story::story(&trace);
+    let owners: Vec<_> =
+        story.reigns.iter().map(|reign| story.nodes[reign.node].as_str()).collect();
+    assert_eq!(owners, ["n2", "n1"]);
+    assert_eq!((story.leaders.len(), story.leaders[0].when.length_us()), (1, 50));
+    let moves = super::moves::moves(&trace.lines, &story);
+    assert_eq!(moves.len(), 1);
+    assert_eq!(moves[0].from.map(|node| story.nodes[node].as_str()), Some("n1"));
+    assert_eq!(moves[0].end, super::moves::End::Done);
+}
+
+/// What was drawn has no file.
+#[test]
+fn a_row_is_run_again_as_it_was() {
+    let command = |name: &str| super::reproduce(&sample::row(name, 3, None));
+    assert_eq!(command("h01-late-flip"), "narad-sim run h01-late-flip.toml --seed 3");
+    assert_eq!(command("it's"), r"narad-sim run 'it'\''s.toml' --seed 3");
+    assert_eq!(command("drawn-3"), "narad-sim run --seed 3");
 }

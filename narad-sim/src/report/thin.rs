@@ -55,7 +55,9 @@ fn class(line: &Line) -> usize {
 pub(super) fn thin(lines: &[Line], most: usize) -> Kept {
     let mut sizes = [0usize; ALWAYS + 1];
     let classes: Vec<usize> = lines.iter().map(class).collect();
-    classes.iter().for_each(|class| sizes[*class] += 1);
+    for class in &classes {
+        sizes[*class] += 1;
+    }
 
     let mut stays = sizes;
     let mut over = lines.len().saturating_sub(most);

@@ -187,7 +187,7 @@ impl<'a> Drawing<'a> {
             put!(
                 out,
                 "<path class=\"life {class}\" d=\"M{x:.1} {y:.1}h{width:.1}\"><title>{}</title></path>\n",
-                escape(&self.about(&self.story.nodes[life.node], words, life.when)),
+                escape(&about(&self.story.nodes[life.node], words, life.when)),
             );
         }
         for lead in &self.story.leaders {
@@ -197,7 +197,7 @@ impl<'a> Drawing<'a> {
                 out,
                 "<rect class=\"lead\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"3\">\
                  <title>{}</title></rect>\n",
-                escape(&self.about(
+                escape(&about(
                     &self.story.nodes[lead.node],
                     "takes itself for the leader",
                     lead.when
@@ -297,7 +297,7 @@ impl<'a> Drawing<'a> {
                  <title>{}</title></rect>\n",
                 figures::phase_class(&phase.what),
                 y + 15.0,
-                escape(&self.about(&format!("{} to {to}", phase.what), "", phase.when)),
+                escape(&about(&format!("{} to {to}", phase.what), "", phase.when)),
             );
         }
         for freeze in &self.story.freezes {
@@ -308,7 +308,7 @@ impl<'a> Drawing<'a> {
                 "<rect class=\"freeze\" fill=\"url(#ice)\" x=\"{x:.1}\" y=\"{:.1}\" width=\"{width:.1}\" \
                  height=\"7\"><title>{}</title></rect>\n",
                 y + 27.5,
-                escape(&self.about("frozen at", &self.story.nodes[freeze.node], freeze.when)),
+                escape(&about("frozen at", &self.story.nodes[freeze.node], freeze.when)),
             );
         }
     }
@@ -331,15 +331,15 @@ impl<'a> Drawing<'a> {
             );
         }
     }
+}
 
-    fn about(&self, what: &str, how: &str, when: Stretch) -> String {
-        format!(
-            "{what} {how}: {} to {}, {}",
-            text::instant(when.from_us),
-            text::instant(when.to_us),
-            text::duration(when.length_us())
-        )
-    }
+fn about(what: &str, how: &str, when: Stretch) -> String {
+    format!(
+        "{what} {how}: {} to {}, {}",
+        text::instant(when.from_us),
+        text::instant(when.to_us),
+        text::duration(when.length_us())
+    )
 }
 
 /// Returns the partitions that get a lane: all, or those with something to tell first.

@@ -226,7 +226,7 @@ pub(super) const OTHER: &[Plant] = &[
         rule: Rule::Slip,
         place: "narad-runtime/src/raft/turn.rs, Unsaved::save",
         removes: "Raft speaks of votes and entries before they are durable.",
-        noticed_by: &["S16", "S17", "S1"],
+        noticed_by: &["S16", "S1", "S2"],
         hint: "Power loss of several voters at once, then a change of leaders.",
         bias: &[PowerLoss, LeaderChanges],
         net: None,

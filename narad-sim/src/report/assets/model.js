@@ -139,7 +139,8 @@ function about(i) {
     rows.push(instant(T[i]));
   }
   if (data.partition[i]) rows.push(partitionName(data.partition[i]));
-  if (data.bytes[i]) rows.push(bytes(data.bytes[i]));
+  const size = data.bytes[i] || (partner[i] >= 0 ? data.bytes[partner[i]] : 0);
+  if (size) rows.push(bytes(size));
   if (textOf(i)) rows.push(textOf(i));
   rows.push("line #" + N[i]);
   return rows;

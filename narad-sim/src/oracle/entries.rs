@@ -1,0 +1,211 @@
+//! What an entry of the committed log means for the invariants, when it is first applied.
+
+use std::time::Duration;
+
+use narad_core::ids::{LogIndex, NodeId, PartitionId};
+use narad_core::metastore::{Applied, Command, Entry, Fence};
+
+use super::book::Turn;
+use super::part::{Began, Part, Reign};
+use super::sink::Cx;
+use super::{
+    Oracle, Origin, s04_hidden_tail, s06_force_gate, s07_position, s08_flip, s09_freeze_exclusion,
+    s15_leaving, s18_authority,
+};
+
+impl Oracle {
+    /// A node applies an entry.
+    pub(super) fn applied(
+        &mut self,
+        node: NodeId,
+        index: LogIndex,
+        entry: &Entry,
+        cx: &mut Cx<'_>,
+    ) {
+        let news = self.book.state().is_none_or(|state| index > state.applied());
+        if news {
+            self.before(entry, cx);
+        }
+        if let Some(turn) = self.book.applied(node, index, entry, cx) {
+            s18_authority::took_effect(&turn, cx);
+            self.took_effect(index, &turn, cx);
+        }
+    }
+
+    /// Looks at what an entry is about to change.
+    fn before(&mut self, entry: &Entry, cx: &mut Cx<'_>) {
+        if let Command::DeclareLost { partition, .. } = &entry.command {
+            // It excuses what is lost from then on.
+            self.book.check_part(*partition, None, "all that came before it was given up", cx);
+        }
+        if let (Command::SetTarget { .. }, Some(state)) = (&entry.command, self.book.state()) {
+            self.plans.prepare(state);
+        }
+    }
+
+    fn took_effect(&mut self, index: LogIndex, turn: &Turn<'_>, cx: &mut Cx<'_>) {
+        match &turn.entry.command {
+            Command::CompleteMove { partition, fence, .. } => {
+                if let Fence::Forced { .. } = fence {
+                    self.plans.change(index);
+                }
+                self.flipped(*partition, turn, cx);
+            }
+            Command::DeclareLost { partition, to, data, end, .. } => {
+                let Applied::Won(epoch) = turn.applied else { return };
+                self.given(*to, "the heir of a partition", cx);
+                self.plans.change(index);
+                self.tally.given_up += u64::from(had_target(turn));
+                if let Some(part) = self.book.part_mut(*partition) {
+                    let mut reign = Reign::new(epoch, *end, *to, *data, Began::Declared, cx.now);
+                    reign.visible = *end;
+                    part.crowned(reign, cx.now);
+                }
+            }
+            Command::AssignPartition { partition, node } => {
+                self.given(*node, "an owner", cx);
+                self.plans.change(index);
+                let row = self.book.state().and_then(|state| state.assignment(*partition));
+                if let Some(data) = row.map(|row| row.data) {
+                    self.book.parts.insert(*partition, Part::born(*partition, *node, data, cx.now));
+                }
+            }
+            Command::SetTarget { partition, to, .. } => {
+                self.planned(index, *partition, *to, turn, cx);
+            }
+            Command::ClearTarget { partition, .. } => {
+                self.plans.change(index);
+                self.tally.given_up += u64::from(had_target(turn));
+                if let Some(part) = self.book.part_mut(*partition) {
+                    part.replanned(false, cx.now);
+                }
+            }
+            Command::Revoke { partition, token } => {
+                if let Some(part) = self.book.part_mut(*partition) {
+                    s09_freeze_exclusion::revoked(part, *token);
+                }
+            }
+            Command::ReclaimReady { partition, epoch, .. } => {
+                if let Some(reign) =
+                    self.book.part_mut(*partition).and_then(|part| part.reign_mut(*epoch))
+                {
+                    reign.reclaimed = true;
+                }
+                self.book.check_part(*partition, None, "its salvage", cx);
+            }
+            Command::Register { node, incarnation, .. } => {
+                self.plans.change(index);
+                for part in self.book.parts.values_mut() {
+                    s09_freeze_exclusion::registered(part, *node, *incarnation);
+                }
+            }
+            Command::Report { node, hwms, .. } => {
+                for (partition, epoch, hwm) in hwms {
+                    let Some(part) = self.book.part_mut(*partition) else { continue };
+                    s04_hidden_tail::says(part, *node, *epoch, *hwm, cx);
+                    let reign = part.reign_mut(*epoch).filter(|reign| reign.owner == *node);
+                    if let Some(reign) = reign {
+                        reign.reported = reign.reported.max(*hwm);
+                    }
+                }
+            }
+            Command::Retire { receipt, .. } => {
+                self.plans.change(index);
+                if let (Some(member), Some(state)) = (&turn.member, self.book.state()) {
+                    s15_leaving::retired(member, state, receipt.is_some(), cx);
+                }
+            }
+            Command::DeleteTopic { topic } => {
+                self.plans.change(index);
+                for part in self.book.parts.values_mut().filter(|part| part.id.topic == *topic) {
+                    self.tally.given_up += u64::from(part.plan.since.is_some());
+                    part.gone = true;
+                    part.replanned(false, cx.now);
+                }
+            }
+            Command::MarkDead { .. }
+            | Command::SetDraining { .. }
+            | Command::CreateTopic { .. }
+            | Command::SetPin { .. } => self.plans.change(index),
+            Command::Join { .. }
+            | Command::DrainedOut { .. }
+            | Command::Resolve { .. }
+            | Command::SetPolicy(_)
+            | Command::RaiseVersion { .. } => {}
+        }
+    }
+
+    fn planned(
+        &mut self,
+        index: LogIndex,
+        partition: PartitionId,
+        to: NodeId,
+        turn: &Turn<'_>,
+        cx: &mut Cx<'_>,
+    ) {
+        self.tally.planned += 1;
+        self.tally.given_up += u64::from(had_target(turn));
+        self.given(to, "a target", cx);
+        if let Some(part) = self.book.part_mut(partition) {
+            part.replanned(true, cx.now);
+        }
+        if turn.asked.is_some_and(|asked| asked.origin != Origin::Node) {
+            self.plans.change(index);
+            return;
+        }
+        self.plans.begun(index, turn.asked.map(|asked| asked.seen), cx);
+        self.book.check_slots(self.hearsay(), cx);
+    }
+
+    /// Returns how old what a leader acts upon may be: what a mover said with its heartbeat, and
+    /// the time that a command takes into the log.
+    fn hearsay(&self) -> Duration {
+        self.config.heartbeat_interval * 2 + self.config.request_timeout * 2
+    }
+
+    fn given(&self, node: NodeId, what: &str, cx: &mut Cx<'_>) {
+        if let Some(state) = self.book.state() {
+            s15_leaving::given(state, node, what, cx);
+        }
+    }
+
+    fn flipped(&mut self, partition: PartitionId, turn: &Turn<'_>, cx: &mut Cx<'_>) {
+        let Command::CompleteMove { attempt, fence, end, hwm, committed, digest, .. } =
+            turn.entry.command
+        else {
+            return;
+        };
+        let (Applied::Won(epoch), Some(row)) = (turn.applied, &turn.row) else { return };
+        let by = turn.entry.by;
+        self.tally.done += 1;
+        self.given(by, "an owner", cx);
+        let Some(part) = self.book.parts.get(&partition) else { return };
+        let copy = s08_flip::Copy { attempt, end, hwm, digest };
+        let (began, hold) = match fence {
+            Fence::Normal { token } => {
+                (Began::Normal(token), s08_flip::normal(part, token, copy, cx))
+            }
+            Fence::Forced { generation } => {
+                self.tally.forced += 1;
+                s08_flip::forced(part, copy, cx);
+                if let Some(state) = self.book.state() {
+                    let asked = (attempt, generation, end);
+                    s06_force_gate::flipped(part, row, state, by, asked, cx);
+                }
+                (Began::Forced(generation), None)
+            }
+        };
+        s04_hidden_tail::flipped(part, row.epoch, hwm, cx);
+        let Some(part) = self.book.part_mut(partition) else { return };
+        let mut reign = Reign::new(epoch, end, attempt.destination, attempt, began, cx.now);
+        reign.visible = hwm;
+        reign.committed = hold.and_then(|hold| s07_position::flipped(part, &hold, committed, cx));
+        part.crowned(reign, cx.now);
+        self.book.check_part(partition, None, "a flip", cx);
+    }
+}
+
+/// Whether the row that an entry changed had a target.
+fn had_target(turn: &Turn<'_>) -> bool {
+    turn.row.as_ref().is_some_and(|row| row.target.is_some())
+}

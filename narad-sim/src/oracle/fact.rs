@@ -1,0 +1,451 @@
+//! What the world tells the oracle.
+
+use std::time::Duration;
+
+use narad_core::controller::Change;
+use narad_core::freeze::gate::{Authority, Standing};
+use narad_core::ids::{
+    Attempt, Epoch, Incarnation, LogIndex, MoveId, NodeId, Offset, PartitionId, Token,
+};
+use narad_core::metastore::{Configuration, Entry, State};
+use narad_core::node::Note;
+use narad_core::partition::{Capture, Listing, Position};
+
+/// Something that is true of the world from now on.
+///
+/// Facts are told in the order in which they become true. Every record is named by its content
+/// id: the first eight bytes of its payload, little-endian, never zero, never used for two
+/// records. "About to" means: the node asked for it and the disk is still as it was.
+#[derive(Clone, Copy, Debug)]
+pub enum Fact<'a> {
+    // ---- processes and machines
+    /// A process runs; `life` is durable. Also told when a running process has begun its next life
+    /// ([`Outcome::NextIncarnation`](narad_core::node::Outcome)).
+    Started {
+        /// The node.
+        node: NodeId,
+        /// Its life from here on.
+        life: Incarnation,
+    },
+    /// A process is gone, with everything that it held in memory.
+    Ended {
+        /// The node.
+        node: NodeId,
+        /// How.
+        how: End,
+    },
+    /// The contents of a disk are about to be changed by something that is no node: told while the
+    /// old ones can still be read. The process has ended, or the change is one that a running one
+    /// may meet ([`DiskChange::Rotted`], [`DiskChange::Erased`]).
+    Disk {
+        /// The node.
+        node: NodeId,
+        /// What happens to it.
+        change: DiskChange,
+    },
+
+    // ---- the replicated log
+    /// A node asks for an entry, told in the event in which it does: `node` is who it really is,
+    /// whatever the entry says.
+    Proposed {
+        /// Who asks.
+        node: NodeId,
+        /// What for.
+        entry: &'a Entry,
+        /// On whose behalf.
+        origin: Origin,
+    },
+    /// A node is about to be given an entry to apply; it is committed.
+    Applied {
+        /// The node.
+        node: NodeId,
+        /// Where in the log.
+        index: LogIndex,
+        /// What it says.
+        entry: &'a Entry,
+    },
+    /// A node is about to be told of a change of who takes part in the log; it is committed.
+    Configured {
+        /// The node.
+        node: NodeId,
+        /// Where in the log.
+        index: LogIndex,
+        /// Who takes part from there on.
+        configuration: &'a Configuration,
+    },
+    /// A node is about to pass over an entry that says nothing.
+    Skipped {
+        /// The node.
+        node: NodeId,
+        /// Where in the log.
+        index: LogIndex,
+    },
+    /// A node begins with, or has been given, a state: its own snapshot's at a start, another
+    /// node's later on.
+    Restored {
+        /// The node.
+        node: NodeId,
+        /// The state.
+        state: &'a State,
+    },
+    /// A node that leads asks for a change of who takes part; told when it does.
+    Configuring {
+        /// The leader.
+        node: NodeId,
+        /// The change.
+        change: Change,
+    },
+    /// A node said something worth knowing.
+    Noted {
+        /// The node.
+        node: NodeId,
+        /// What.
+        note: &'a Note,
+    },
+
+    // ---- gates
+    /// What a whole node may do has changed.
+    Authority {
+        /// The node.
+        node: NodeId,
+        /// What it may do from now on.
+        authority: Authority,
+    },
+    /// A gate stands otherwise than before; told after it does.
+    Stood {
+        /// The node.
+        node: NodeId,
+        /// The partition.
+        partition: PartitionId,
+        /// How it stands.
+        standing: Standing,
+    },
+    /// A source has listed what is durable, for this move; told when the answer leaves.
+    Listed {
+        /// The source.
+        node: NodeId,
+        /// The partition.
+        partition: PartitionId,
+        /// Who asked.
+        asker: NodeId,
+        /// For which move.
+        move_id: MoveId,
+        /// The answer.
+        listing: &'a Listing,
+    },
+    /// A gate froze and its boundary was captured, under one mutex.
+    Captured {
+        /// The source.
+        node: NodeId,
+        /// The partition.
+        partition: PartitionId,
+        /// What was captured.
+        capture: &'a Capture,
+    },
+    /// A gate froze, but the log could not be read: nobody is told of the token.
+    FrozeBlindly {
+        /// The source.
+        node: NodeId,
+        /// The partition.
+        partition: PartitionId,
+        /// The freeze.
+        token: Token,
+    },
+    /// A gate was thawed on its node's order.
+    Thawed {
+        /// The source.
+        node: NodeId,
+        /// The partition.
+        partition: PartitionId,
+        /// The freeze.
+        token: Token,
+    },
+
+    // ---- logs and directories
+    /// An empty log is about to be made.
+    Creating {
+        /// The node.
+        node: NodeId,
+        /// The partition.
+        partition: PartitionId,
+        /// The directory.
+        data: Attempt,
+        /// Where it begins.
+        start: Offset,
+    },
+    /// A directory was opened for service.
+    Opened {
+        /// The node.
+        node: NodeId,
+        /// The partition.
+        partition: PartitionId,
+        /// The directory.
+        data: Attempt,
+        /// Offset after its last record.
+        end: Offset,
+        /// First offset that is hidden.
+        hwm: Offset,
+        /// Where its consumers stand.
+        position: &'a Position,
+    },
+    /// The open log was closed.
+    Closed {
+        /// The node.
+        node: NodeId,
+        /// The partition.
+        partition: PartitionId,
+    },
+    /// A control frame was made durable that exposes everything before it.
+    Exposed {
+        /// The node.
+        node: NodeId,
+        /// The partition.
+        partition: PartitionId,
+        /// The reign.
+        epoch: Epoch,
+        /// First offset that is hidden from here on.
+        hwm: Offset,
+    },
+    /// A directory, or the staging area, is about to be set aside.
+    SettingAside {
+        /// The node.
+        node: NodeId,
+        /// The partition.
+        partition: PartitionId,
+        /// What.
+        directory: Directory,
+    },
+    /// An installed directory is about to be made the staging area again.
+    Restaging {
+        /// The node.
+        node: NodeId,
+        /// The partition.
+        partition: PartitionId,
+        /// The directory.
+        data: Attempt,
+    },
+    /// The staging area is about to be cut.
+    Trimming {
+        /// The node.
+        node: NodeId,
+        /// The partition.
+        partition: PartitionId,
+    },
+    /// The staging area became a directory of its own; durable.
+    Installed {
+        /// The node.
+        node: NodeId,
+        /// The partition.
+        partition: PartitionId,
+        /// The directory.
+        data: Attempt,
+    },
+    /// Retention took everything before an offset away; durable.
+    Retained {
+        /// The node.
+        node: NodeId,
+        /// The partition.
+        partition: PartitionId,
+        /// The first offset that is left.
+        start: Offset,
+    },
+    /// Bytes of a partition arrived in staging.
+    Copied {
+        /// The destination.
+        node: NodeId,
+        /// The partition.
+        partition: PartitionId,
+        /// How many.
+        bytes: u64,
+    },
+
+    // ---- producers
+    /// A node took records into its ingress and answered 202, without looking at any partition.
+    Accepted {
+        /// The node.
+        node: NodeId,
+        /// The records.
+        ids: &'a [u64],
+        /// From the arrival of the request to its answer.
+        took: Duration,
+        /// How much of that was the disk's.
+        disk: Duration,
+    },
+    /// A node refused records at its ingress.
+    AcceptRefused {
+        /// The node.
+        node: NodeId,
+        /// Whether the state of a partition, of a lease or of the log's quorum was the reason.
+        partition_state: bool,
+        /// Whether the node had closed its ingress because it leaves.
+        closed: bool,
+    },
+    /// A gate admitted an append; the log is written next.
+    Admitted {
+        /// The node.
+        node: NodeId,
+        /// The partition.
+        partition: PartitionId,
+        /// The reign.
+        epoch: Epoch,
+    },
+    /// Records were written to a live log and are durable; whether they may be acknowledged is
+    /// asked next.
+    Appended {
+        /// The node.
+        node: NodeId,
+        /// The partition.
+        partition: PartitionId,
+        /// The reign.
+        epoch: Epoch,
+        /// Offset of the first.
+        first: Offset,
+        /// The records.
+        ids: &'a [u64],
+    },
+    /// Those records were acknowledged to their producer; `first + ids.len()` is the high
+    /// watermark from here on, or less than it.
+    Acknowledged {
+        /// The node.
+        node: NodeId,
+        /// The partition.
+        partition: PartitionId,
+        /// The reign.
+        epoch: Epoch,
+        /// Offset of the first.
+        first: Offset,
+        /// The records.
+        ids: &'a [u64],
+    },
+    /// The gate refused to acknowledge records that are durable.
+    AckRefused {
+        /// The node.
+        node: NodeId,
+        /// The partition.
+        partition: PartitionId,
+        /// The reign that they were appended in.
+        epoch: Epoch,
+        /// Offset of the first.
+        first: Offset,
+        /// The records.
+        ids: &'a [u64],
+    },
+
+    // ---- consumers
+    /// Records were delivered to a consumer.
+    Delivered {
+        /// The node.
+        node: NodeId,
+        /// The partition.
+        partition: PartitionId,
+        /// The reign.
+        epoch: Epoch,
+        /// Offset of the first.
+        first: Offset,
+        /// The records.
+        ids: &'a [u64],
+        /// The high watermark that they were read below.
+        hwm: Offset,
+        /// How they were asked for.
+        how: Read,
+    },
+    /// The owner took a consumer's acknowledgement.
+    ConsumerAck {
+        /// The node.
+        node: NodeId,
+        /// The partition.
+        partition: PartitionId,
+        /// The reign of that owner.
+        epoch: Epoch,
+        /// The reign in which the consumer was given the record.
+        fetched: Epoch,
+        /// The record.
+        offset: Offset,
+    },
+    /// Where the consumers of a partition stand at its owner; told when the committed offset has
+    /// changed.
+    Position {
+        /// The node.
+        node: NodeId,
+        /// The partition.
+        partition: PartitionId,
+        /// The reign.
+        epoch: Epoch,
+        /// Where they stand.
+        position: &'a Position,
+        /// First offset that is hidden.
+        hwm: Offset,
+    },
+    /// A consumer was turned away by the node that it takes for the owner.
+    ReadRefused {
+        /// The node.
+        node: NodeId,
+        /// The partition.
+        partition: PartitionId,
+    },
+
+    // ---- the run
+    /// Whether every clock's rate is within the bound of the policy. Once false, S2 says nothing
+    /// more about simultaneous writers for the rest of the run.
+    ClockBound(bool),
+    /// From here on the world only heals.
+    Liveness,
+    /// Time has passed; told about once per simulated second in the liveness phase.
+    Tick,
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It was killed; the machine goes on.
+    Killed,
+    /// The machine lost power: what was not synced may be gone.
+    PowerLost,
+    /// It was asked to stop.
+    Stopped,
+    /// It stopped by itself: [`Stop`](narad_core::node::Stop), or an error of its Raft store.
+    Gave,
+}
+
+/// What happens to a disk behind its node's back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiskChange {
+    /// It is destroyed, or replaced by an empty one.
+    Lost,
+    /// An older image of it, or another node's, is put in its place.
+    Replaced,
+    /// Bits of one partition's directory change.
+    Rotted(PartitionId, Directory),
+    /// A directory of one partition is removed, or a file of it.
+    Erased(PartitionId, Directory),
+}
+
+/// One directory of one partition on one disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Directory {
+    /// Named by its attempt: live, past, or not yet flipped to.
+    Installed(Attempt),
+    /// The staging area.
+    Staging,
+}
+
+/// On whose behalf a node asks for an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Its own: the controller, a mover, a hand-off, the lease.
+    Node,
+    /// An operator's, through that node.
+    Operator,
+    /// A scenario made it by hand, under the name of another node. Its proposal id is used by
+    /// nobody else.
+    Forged,
+}
+
+/// How records were asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Read {
+    /// From an offset of the reader's choice.
+    Plain,
+    /// Reserved for a consumer that will acknowledge each.
+    Reserved,
+}

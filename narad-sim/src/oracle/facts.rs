@@ -1,0 +1,353 @@
+//! What each fact means for the invariants.
+
+use std::time::Duration;
+
+use narad_core::freeze::gate::Standing;
+use narad_core::ids::{Epoch, NodeId, Offset, PartitionId, Token};
+use narad_core::metastore::{Command, Entry, State};
+use narad_core::mover;
+use narad_core::node::Note;
+use narad_core::partition::Capture;
+
+use super::book::Asked;
+use super::part::{Acked, Try};
+use super::sink::Cx;
+use super::{Directory, DiskChange, End, Fact, Oracle, Origin};
+use super::{
+    l2_freezes, l4_accept, l5_serving, s02_single_writer, s03_owner_has_data, s04_hidden_tail,
+    s05_offset_stability, s07_position, s09_freeze_exclusion, s10_proof, s11_delivery, s15_leaving,
+    s16_monotone,
+};
+
+impl Oracle {
+    pub(super) fn take_in(&mut self, fact: Fact<'_>, cx: &mut Cx<'_>) {
+        match fact {
+            Fact::Started { node, life } => self.book.started(node, life, cx),
+            Fact::Ended { node, how } => {
+                self.book.ended(node, how, cx.now);
+                if how == End::PowerLost {
+                    self.book.check_disk(node, "a loss of power", cx);
+                }
+            }
+            Fact::Disk { node, change } => self.disk_changes(node, change, cx),
+
+            Fact::Proposed { node, entry, origin } => self.proposed(node, entry, origin, cx),
+            Fact::Applied { node, index, entry } => self.applied(node, index, entry, cx),
+            Fact::Configured { node, index, configuration } => {
+                if self.book.configured(node, index, configuration, cx) {
+                    if let Some(state) = self.book.state() {
+                        s15_leaving::configured(state, configuration, cx);
+                    }
+                    self.book.configure(index, configuration);
+                }
+            }
+            Fact::Skipped { node, index } => self.book.skipped(node, index, cx),
+            Fact::Restored { node, state } => self.book.restored(node, state, cx),
+            Fact::Configuring { node, change } => {
+                if let Some(leader) = cx.look.node(node) {
+                    s15_leaving::configuring(leader.state(), change, cx);
+                }
+            }
+            Fact::Noted { node, note } => self.noted(node, note, cx),
+
+            Fact::Authority { node, .. } => self.book.check_writers(node, cx),
+            Fact::Stood { node, partition, standing } => self.stood(node, partition, standing, cx),
+            Fact::Listed { node, partition, asker, move_id, listing } => {
+                if let Some(part) = self.book.part_mut(partition) {
+                    s04_hidden_tail::says(part, node, listing.epoch, listing.hwm, cx);
+                    let present = part.last().map(|last| (last.owner, last.epoch));
+                    if present == Some((node, listing.epoch)) {
+                        part.sessions.insert((move_id, asker));
+                    }
+                }
+            }
+            Fact::Captured { node, partition, capture } => {
+                self.captured(node, partition, capture, cx);
+            }
+            Fact::FrozeBlindly { node, partition, token } => {
+                self.froze(node, partition, token, cx);
+            }
+            Fact::Thawed { node, partition, token } => {
+                if let Some(part) = self.book.part_mut(partition) {
+                    s09_freeze_exclusion::thawed(part, node, token, cx);
+                    part.thaw(cx.now, |frozen| (frozen.node, frozen.token) == (node, token));
+                }
+                self.book.check_writers_of(partition, cx);
+            }
+
+            Fact::Creating { node, partition, data, start } => {
+                if let Some(part) = self.book.parts.get(&partition) {
+                    s03_owner_has_data::creates(part, node, data, start, cx);
+                }
+            }
+            Fact::Opened { node, partition, data, end: _, hwm, position } => {
+                let life = self.book.life(node);
+                if let Some(part) = self.book.part_mut(partition) {
+                    part.open.insert((node, data));
+                    s04_hidden_tail::opened(part, node, data, hwm, cx);
+                    s07_position::opened(part, node, life, (data, position, hwm), cx);
+                }
+                self.book.check_writers_of(partition, cx);
+            }
+            Fact::Closed { node, partition } => {
+                if let Some(part) = self.book.part_mut(partition) {
+                    part.open.retain(|(open, _)| *open != node);
+                }
+            }
+            Fact::Exposed { node, partition, epoch, hwm } => {
+                if let Some(part) = self.book.part_mut(partition) {
+                    s04_hidden_tail::exposed(part, node, epoch, hwm, cx);
+                }
+            }
+            Fact::SettingAside { node, partition, directory } => {
+                self.sets_aside(node, partition, directory, cx);
+            }
+            Fact::Restaging { node, partition, data } => {
+                if let (Some(part), Some(state)) =
+                    (self.book.parts.get(&partition), self.book.state())
+                {
+                    s10_proof::restages(part, state, node, data, cx);
+                }
+            }
+            // Told for the trace and for invariants to come; nothing is judged by them.
+            Fact::Trimming { .. } | Fact::Installed { .. } | Fact::AckRefused { .. } => {}
+            Fact::Retained { node, partition, start } => {
+                let reign = self.book.part_mut(partition).and_then(|part| part.reigns.last_mut());
+                if let Some(reign) = reign.filter(|last| last.owner == node) {
+                    reign.floor = reign.floor.max(start);
+                }
+            }
+            Fact::Copied { bytes, .. } => self.tally.copied_bytes += bytes,
+
+            Fact::Accepted { node, ids, took, disk } => {
+                self.deliveries.accepted.extend_from_slice(ids);
+                l4_accept::accepted(node, took, disk, cx);
+            }
+            Fact::AcceptRefused { node, partition_state, closed } => {
+                l4_accept::refused(node, partition_state, closed, cx);
+            }
+            Fact::Admitted { node, partition, epoch } => {
+                if let Some(part) = self.book.part_mut(partition) {
+                    s09_freeze_exclusion::appends(part, node, epoch, "admits an append", cx);
+                    if let Some(reign) = part.reign_mut(epoch) {
+                        reign.wrote = true;
+                    }
+                }
+            }
+            Fact::Appended { node, partition, epoch, .. } => {
+                if let Some(part) = self.book.part_mut(partition) {
+                    s09_freeze_exclusion::appends(part, node, epoch, "appends", cx);
+                    if let Some(reign) = part.reign_mut(epoch) {
+                        reign.wrote = true;
+                    }
+                }
+            }
+            Fact::Acknowledged { node, partition, epoch, first, ids } => {
+                self.acknowledged(node, partition, epoch, (first, ids), cx);
+            }
+
+            Fact::Delivered { node, partition, epoch, first, ids, hwm, how } => {
+                let life = self.book.life(node);
+                if let Some(part) = self.book.part_mut(partition) {
+                    let end = end_of(first, ids);
+                    s04_hidden_tail::delivered(part, node, epoch, end, hwm, cx);
+                    s05_offset_stability::visible(part, node, epoch, first, ids, cx);
+                    s11_delivery::handed_out(
+                        part,
+                        (node, life, epoch),
+                        (first, ids.len()),
+                        how,
+                        cx,
+                    );
+                }
+                self.deliveries.delivered(ids);
+            }
+            Fact::ConsumerAck { node, partition, epoch, fetched, offset } => {
+                let life = self.book.life(node);
+                let limit = self.lease_limit(node);
+                if let Some(part) = self.book.part_mut(partition) {
+                    s05_offset_stability::consumed(part, node, epoch, fetched, offset, cx);
+                    s07_position::taken(part, (node, life, epoch), offset, limit, cx);
+                }
+            }
+            Fact::Position { node, partition, epoch, position, hwm } => {
+                let life = self.book.life(node);
+                if let Some(part) = self.book.part_mut(partition) {
+                    s07_position::stands(part, (node, life, epoch), position, hwm, cx);
+                }
+            }
+            Fact::ReadRefused { node, partition } => {
+                if let Some(part) = self.book.parts.get(&partition) {
+                    l5_serving::refused(part, node, cx);
+                }
+            }
+
+            Fact::ClockBound(within) => self.book.clocks_wild |= !within,
+            Fact::Liveness => self.book.healing = self.book.healing.or(Some(cx.now)),
+            Fact::Tick => {
+                if self.book.healing.is_some() {
+                    self.book.watch(&self.config, cx);
+                }
+            }
+        }
+    }
+
+    /// Damage excuses what is lost from then on, so whatever is there is checked before.
+    fn disk_changes(&mut self, node: NodeId, change: DiskChange, cx: &mut Cx<'_>) {
+        self.book.check_disk(node, "all that came before its disk was changed", cx);
+        if let DiskChange::Lost | DiskChange::Replaced = change {
+            self.book.nodes.entry(node).or_default().other_disk = true;
+        }
+        for part in self.book.parts.values_mut() {
+            match change {
+                DiskChange::Lost | DiskChange::Replaced => {
+                    let held = cx.look.directories(node, part.id);
+                    part.damaged.extend(held.into_iter().map(|directory| (node, directory)));
+                }
+                DiskChange::Rotted(partition, directory)
+                | DiskChange::Erased(partition, directory) => {
+                    if partition == part.id {
+                        part.damaged.insert((node, directory));
+                    }
+                }
+            }
+        }
+    }
+
+    fn proposed(&mut self, node: NodeId, entry: &Entry, origin: Origin, cx: &mut Cx<'_>) {
+        let seen = cx.look.node(node).map(|node| node.state().applied());
+        let seen = seen.or(self.book.state().map(State::applied)).unwrap_or_default();
+        let asked = Asked { by: node, origin, seen };
+        match &entry.command {
+            Command::SetTarget { partition, to, .. } => {
+                self.book.asked.entry(entry.proposal).or_insert(asked);
+                if origin == Origin::Node {
+                    self.plans.asked(node, *partition, *to, cx);
+                }
+            }
+            Command::CompleteMove { partition, attempt, fence, end, .. } => {
+                if let Some(part) = self.book.part_mut(*partition) {
+                    let tries = part.tries.entry(*attempt).or_default();
+                    let asked = Try { fence: *fence, end: *end };
+                    if !tries.contains(&asked) {
+                        tries.push(asked);
+                    }
+                }
+            }
+            _others_are_judged_when_applied => {}
+        }
+        if origin == Origin::Forged {
+            self.book.asked.insert(entry.proposal, asked);
+        }
+    }
+
+    fn noted(&mut self, node: NodeId, note: &Note, cx: &Cx<'_>) {
+        let Note::Mover(partition, note) = note else { return };
+        let target = self.book.state().and_then(|state| state.assignment(*partition)?.target);
+        let Some(part) = self.book.part_mut(*partition).filter(|_| target == Some(node)) else {
+            return;
+        };
+        if let mover::Note::Waiting(_) = note {
+            part.plan.waiting = true;
+        } else if let mover::Note::Resumed = note {
+            part.plan.waiting = false;
+            part.plan.resumed = Some(cx.now);
+        }
+    }
+
+    fn stood(&mut self, node: NodeId, partition: PartitionId, standing: Standing, cx: &mut Cx<'_>) {
+        let Some(part) = self.book.part_mut(partition) else { return };
+        let before = part.serving.iter().find(|serving| serving.node == node);
+        let before = before.map(|serving| serving.epoch);
+        s02_single_writer::stood(part, node, standing);
+        let reign = match standing {
+            Standing::Closed | Standing::Reading { .. } => None,
+            Standing::Serving { epoch, life, .. } => Some((epoch, life)),
+        };
+        part.thaw(cx.now, |frozen| {
+            let of = (frozen.token.epoch, frozen.token.no.incarnation);
+            frozen.node == node && Some(of) != reign
+        });
+        if let Some((epoch, _)) = reign.filter(|(epoch, _)| before != Some(*epoch)) {
+            s03_owner_has_data::serves(part, node, epoch, cx);
+        }
+        self.book.check_writers_of(partition, cx);
+    }
+
+    fn captured(
+        &mut self,
+        node: NodeId,
+        partition: PartitionId,
+        capture: &Capture,
+        cx: &mut Cx<'_>,
+    ) {
+        self.froze(node, partition, capture.token, cx);
+        let present = self.book.state().and_then(|state| state.assignment(partition));
+        let present = present.map(|row| row.move_id);
+        let applied = cx.look.node(node).and_then(|node| node.state().assignment(partition));
+        let move_id = applied.map(|row| row.move_id);
+        let life = self.book.life(node);
+        let Some(part) = self.book.part_mut(partition) else { return };
+        let (epoch, hwm) = (capture.token.epoch, capture.listing.hwm);
+        s04_hidden_tail::says(part, node, epoch, hwm, cx);
+        if let Some(reign) = part.reign(epoch) {
+            s16_monotone::says_visible(part, reign, node, hwm, cx);
+        }
+        s07_position::captured(part, (node, life, epoch), capture, cx);
+        s09_freeze_exclusion::captured(part, node, life, move_id, present, capture);
+    }
+
+    fn froze(&mut self, node: NodeId, partition: PartitionId, token: Token, cx: &mut Cx<'_>) {
+        let (life, wild) = (self.book.life(node), self.book.clocks_wild);
+        if let Some(part) = self.book.part_mut(partition) {
+            l2_freezes::begins(part, (node, life, token), &self.config, wild, cx);
+        }
+        self.book.check_frozen(partition, cx);
+    }
+
+    fn sets_aside(
+        &mut self,
+        node: NodeId,
+        partition: PartitionId,
+        directory: Directory,
+        cx: &mut Cx<'_>,
+    ) {
+        let Some(state) = self.book.state() else { return };
+        let part = self.book.parts.get(&partition);
+        s10_proof::sets_aside(part, state, partition, node, directory, cx);
+        if let Directory::Installed(_) = directory {
+            let doomed = Some((node, directory));
+            self.book.check_part(partition, doomed, "a directory is set aside", cx);
+        }
+    }
+
+    fn acknowledged(
+        &mut self,
+        node: NodeId,
+        partition: PartitionId,
+        epoch: Epoch,
+        (first, ids): (Offset, &[u64]),
+        cx: &mut Cx<'_>,
+    ) {
+        self.tally.acked += ids.len() as u64;
+        let Some(part) = self.book.part_mut(partition) else { return };
+        s02_single_writer::acknowledged(part, node, epoch, cx);
+        s05_offset_stability::visible(part, node, epoch, first, ids, cx);
+        if let Some(reign) = part.reign_mut(epoch) {
+            s04_hidden_tail::acknowledged(reign, end_of(first, ids));
+        }
+        let offsets = (first.0..).map(Offset);
+        part.acked.extend(offsets.zip(ids).map(|(offset, id)| Acked { id: *id, offset, epoch }));
+    }
+
+    /// Returns how long after the end of its reign an owner may act, while clock rates are bounded.
+    fn lease_limit(&self, node: NodeId) -> Option<Duration> {
+        let state = self.book.state().filter(|_| !self.book.clocks_wild)?;
+        let granted = state.member(node).map(|member| member.timing.reach).unwrap_or_default();
+        Some(state.policy().lease_reach().max(granted))
+    }
+}
+
+fn end_of(first: Offset, ids: &[u64]) -> Offset {
+    Offset(first.0.saturating_add(ids.len() as u64))
+}

@@ -1,0 +1,203 @@
+//! Judges a world that has healed: what must have ended, and what says why it has not (L1 to L7).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use narad_core::config::{Config, Policy};
+use narad_core::ids::{NodeId, PartitionId};
+use narad_core::metastore::State;
+use narad_core::mover::Progress;
+
+use super::book::Book;
+use super::l1_moves::{self, Stand};
+use super::s11_delivery::{self, Deliveries};
+use super::sets::Ids;
+use super::sink::Cx;
+use super::{l2_freezes, l3_leaving, l5_serving, l6_reclaim, l7_balance, s01_no_gap};
+use crate::time::Time;
+
+/// The world as it has healed.
+pub(super) struct Healed<'a> {
+    pub(super) state: &'a State,
+    pub(super) config: &'a Config,
+    /// Since when it only heals.
+    pub(super) since: Time,
+    /// When there was last nobody who led.
+    pub(super) leaderless: Time,
+    pub(super) clocks_wild: bool,
+    /// How long anything may take.
+    pub(super) patience: Duration,
+    pub(super) leader: Option<NodeId>,
+    /// Nodes whose process runs and that can talk to the leader.
+    well: BTreeSet<NodeId>,
+    /// Partitions whose move reports what it waits for.
+    pub(super) reported: BTreeMap<PartitionId, String>,
+}
+
+/// Returns how long anything may take once the world heals, under a policy and a configuration:
+/// a death is noticed by a new leader, waited out, promoted; pauses and timeouts on top.
+pub(super) fn patience(policy: &Policy, config: &Config) -> Duration {
+    policy.dead_timeout
+        + policy.promotion_wait(policy.lease_reach(), policy.dead_timeout)
+        + config.grace_after_election
+        + config.retry_max * 4
+        + config.request_timeout * 6
+        + config.freeze_ttl
+        + config.controller_interval * 10
+}
+
+impl<'a> Healed<'a> {
+    pub(super) fn new(book: &'a Book, config: &'a Config, cx: &Cx<'_>) -> Option<Self> {
+        let state = book.state()?;
+        let leader = cx.look.leader();
+        let up = cx.look.up().into_iter();
+        let well =
+            up.filter(|node| leader.is_some_and(|at| at == *node || cx.look.talks(*node, at)));
+        Some(Self {
+            state,
+            config,
+            since: book.healing.unwrap_or(cx.now),
+            leaderless: book.leaderless,
+            clocks_wild: book.clocks_wild,
+            patience: patience(state.policy(), config),
+            leader,
+            well: well.collect(),
+            reported: BTreeMap::new(),
+        })
+    }
+
+    /// Whether a node's process runs and can talk to the leader.
+    pub(super) fn is_well(&self, node: NodeId) -> bool {
+        self.well.contains(&node)
+    }
+
+    pub(super) fn destination(&self, partition: PartitionId) -> Option<NodeId> {
+        self.state.assignment(partition)?.target.filter(|target| self.is_well(*target))
+    }
+
+    /// Whether the world has had its time since it began to heal.
+    fn had_its_time(&self, cx: &Cx<'_>) -> bool {
+        cx.now.since(self.since.max(self.leaderless)) > self.patience
+    }
+}
+
+impl Book {
+    /// Looks at what goes on while the world heals.
+    pub(super) fn watch(&mut self, config: &Config, cx: &mut Cx<'_>) {
+        if cx.look.leader().is_none() {
+            self.leaderless = cx.now;
+        }
+        let mut moves: Vec<(PartitionId, NodeId, Progress)> = Vec::new();
+        for id in cx.look.up() {
+            if let Some(node) = cx.look.node(id) {
+                moves.extend(node.moves().map(|(partition, progress)| (partition, id, progress)));
+            }
+        }
+        for (partition, node, progress) in &moves {
+            let target = self.state().and_then(|state| state.assignment(*partition)?.target);
+            let part = self.part_mut(*partition).filter(|_| target == Some(*node));
+            if let Some(part) = part {
+                l1_moves::watch(part, progress, cx);
+            }
+        }
+        let Some(mut all) = Healed::new(self, config, cx) else { return };
+        self.check_moves(&mut all, cx);
+        for part in self.parts.values() {
+            l2_freezes::check(part, &all, cx);
+        }
+    }
+
+    /// Judges the moves, and takes note of what those say that wait.
+    fn check_moves(&self, all: &mut Healed<'_>, cx: &mut Cx<'_>) {
+        for partition in all.state.targeted() {
+            let Some(row) = all.state.assignment(partition) else { continue };
+            let (Some(part), Some(target)) = (self.parts.get(&partition), row.target) else {
+                continue;
+            };
+            match l1_moves::judge(part, row, target, all, cx) {
+                Stand::Going => {}
+                Stand::Reported(reason) => {
+                    all.reported.insert(partition, reason);
+                }
+                Stand::Stuck(why) => {
+                    if all.leader.is_some() {
+                        cx.breach("L1", partition, || format!("its move to {target:?}: {why}"));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Judges what must hold once the world has had its time. Judges nothing before.
+    pub(super) fn finish(&self, config: &Config, deliveries: &Deliveries, cx: &mut Cx<'_>) {
+        let Some(mut all) = Healed::new(self, config, cx) else { return };
+        self.check_moves(&mut all, cx);
+        if !all.had_its_time(cx) {
+            return;
+        }
+        for member in all.state.members().filter(|member| member.draining) {
+            l3_leaving::check(member, &all, cx);
+        }
+        let mut excused = Ids::default();
+        for part in self.parts.values() {
+            let row = all.state.assignment(part.id);
+            let quiet = row.is_none_or(|row| l5_serving::waits_for(part, row, &all, cx).is_some());
+            if let Some(row) = row {
+                l5_serving::check(part, row, &all, cx);
+            }
+            for node in all.well.clone() {
+                l6_reclaim::check(part, node, &all, cx);
+            }
+            if !quiet {
+                s11_delivery::finish(part, deliveries, cx);
+            }
+            for acked in &part.acked {
+                if quiet || s01_no_gap::is_excused(part, acked) {
+                    excused.insert(acked.id);
+                }
+            }
+        }
+        s11_delivery::finish_accepted(deliveries, &excused, cx);
+        l7_balance::check(&all, cx);
+    }
+
+    /// Returns what has not finished, with the reason that it reports.
+    pub(super) fn waiting(&self, config: &Config, cx: &mut Cx<'_>) -> Vec<String> {
+        let Some(mut all) = Healed::new(self, config, cx) else { return Vec::new() };
+        self.check_moves(&mut all, cx);
+        let mut found: Vec<String> =
+            all.reported.iter().map(|(p, why)| format!("the move of {p:?}: {why}")).collect();
+        for (partition, row) in all.state.assignments() {
+            let Some(part) = self.parts.get(&partition) else { continue };
+            if let Some(why) = l5_serving::waits_for(part, row, &all, cx) {
+                found.push(format!("{partition:?}: {why}"));
+            }
+        }
+        for member in all.state.members().filter(|member| member.draining) {
+            if let Err(why) = l3_leaving::waits_for(member, &all, cx) {
+                found.push(format!("the decommission of {:?}: {why}", member.id));
+            }
+        }
+        found
+    }
+
+    /// Whether nothing is left to do: every partition is served where it is to stay.
+    pub(super) fn is_settled(&self, config: &Config, cx: &Cx<'_>) -> bool {
+        let Some(all) = Healed::new(self, config, cx) else { return false };
+        let drained = |member: &narad_core::metastore::Member| {
+            !member.draining || (member.retired && !all.state.configuration().contains(member.id))
+        };
+        let served = |row: &narad_core::metastore::Assignment, partition| {
+            let owner = cx.look.node(row.owner).filter(|_| all.is_well(row.owner));
+            owner.is_some_and(|owner| owner.serving(partition) == Some(row.epoch))
+        };
+        all.leader.is_some()
+            && all.state.unassigned().len() == 0
+            && all.state.targeted().len() == 0
+            && all.state.members().all(drained)
+            && all.state.assignments().all(|(partition, row)| served(row, partition))
+            && narad_core::controller::placement(all.state, |_, _| false).is_some_and(|placement| {
+                narad_core::plan::plan(&placement, &narad_core::plan::Limits::UNLIMITED).is_empty()
+            })
+    }
+}

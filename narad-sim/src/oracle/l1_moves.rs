@@ -1,0 +1,114 @@
+//! L1: every move terminates: flipped, aborted, or reported `NeedsOperator` (source disk gone and
+//! copy behind); never silently stuck. Such a move holds no in-flight slot.
+//!
+//! After the world has begun to heal, a move must end within the patience of the run, or stage more
+//! bytes. One that does not must report a reason that is true of the world: that a source does not answer is no reason while its process runs and
+//! is connected, nor that it is dead once it may be promoted. What needs an operator (a promotion
+//! that is refused, damage, a full or failing disk) may wait for ever, and must hold no slot if it
+//! waits for a promotion.
+
+use narad_core::ids::{NodeId, PartitionId};
+use narad_core::metastore::{Assignment, Status};
+use narad_core::mover::{Phase, Progress, Waiting};
+
+use super::healing::Healed;
+use super::part::Part;
+use super::sink::Cx;
+
+/// What a move comes to at the end.
+pub(super) enum Stand {
+    /// It goes on, or has not had its time yet.
+    Going,
+    /// It says why it does not go on, and that is so.
+    Reported(String),
+    /// It does not go on.
+    Stuck(String),
+}
+
+/// How much longer than the patience a move may take that goes on copying.
+const COPYING_MAX: u32 = 10;
+
+/// Takes note of how far a move to a node is. Tries that fail one after another get nowhere,
+/// however busy they are: only more bytes are progress.
+pub(super) fn watch(part: &mut Part, progress: &Progress, cx: &Cx<'_>) {
+    if progress.staged_bytes > part.plan.staged {
+        part.plan.staged = progress.staged_bytes;
+        part.plan.moved = cx.now;
+    }
+}
+
+/// Judges the move that a row has.
+pub(super) fn judge(
+    part: &Part,
+    row: &Assignment,
+    target: NodeId,
+    all: &Healed<'_>,
+    cx: &Cx<'_>,
+) -> Stand {
+    let Some(node) = cx.look.node(target).filter(|_| all.is_well(target)) else {
+        return Stand::Reported(format!("its target {target:?} is not there"));
+    };
+    let progress = node.moves().find(|(partition, _)| *partition == part.id).map(|(_, p)| p);
+    let began = part.plan.since.unwrap_or_default().max(all.since).max(all.leaderless);
+    let patient = cx.now.since(began.max(part.plan.moved)) <= all.patience
+        && cx.now.since(began) <= all.patience * COPYING_MAX;
+    let Some(progress) = progress else {
+        return if patient { Stand::Going } else { Stand::Stuck("nobody carries it out".into()) };
+    };
+    let Some(waiting) = progress.waiting else {
+        return if patient {
+            Stand::Going
+        } else {
+            Stand::Stuck(format!("it stands in {} without a reason", progress.phase))
+        };
+    };
+    let reported = format!("{waiting}");
+    if holds_slot_in_vain(&progress, waiting) {
+        return Stand::Stuck(format!("it holds a slot although {reported}"));
+    }
+    if is_true(part.id, row, waiting, all, cx) {
+        Stand::Reported(reported)
+    } else if patient {
+        Stand::Going
+    } else {
+        Stand::Stuck(format!("it says that {reported}, which is not so any more"))
+    }
+}
+
+/// Whether a move that only an operator can help counts as running.
+fn holds_slot_in_vain(progress: &Progress, waiting: Waiting) -> bool {
+    matches!(waiting, Waiting::PromoteRefused(_))
+        && progress.holds_slot
+        && progress.phase == Phase::Waiting
+}
+
+/// Whether what a move waits for is so.
+fn is_true(
+    partition: PartitionId,
+    row: &Assignment,
+    waiting: Waiting,
+    all: &Healed<'_>,
+    cx: &Cx<'_>,
+) -> bool {
+    let source = cx.look.node(row.owner).filter(|_| all.is_well(row.owner));
+    let dead = all.state.member(row.owner).is_none_or(|owner| owner.status != Status::Alive);
+    match waiting {
+        Waiting::SourceUnreachable => source.is_none(),
+        Waiting::SourceRefuses(_) => {
+            source.is_none_or(|source| source.fault(partition).is_some() || !source.is_registered())
+        }
+        Waiting::PromoteRefused(_) => dead || source.is_none(),
+        Waiting::SourceMalformed
+        | Waiting::SourceRestarted
+        | Waiting::SourceDead
+        | Waiting::CopyUnverifiable
+        | Waiting::FlipRejected(_) => false,
+        Waiting::LeaderUnreachable => all.leader.is_none(),
+        // These last as long as their causes, which are the operator's or the workload's.
+        Waiting::Damaged { .. }
+        | Waiting::FreezeDuty
+        | Waiting::FreezeMax
+        | Waiting::DiskFull
+        | Waiting::Disk => true,
+    }
+}

@@ -1,0 +1,52 @@
+//! L3: decommission completes if receivers exist, sources live, voters - 1 >= `MinVoters`;
+//! otherwise it reports the blocking reason.
+//!
+//! At the end of the healing a node that drains must be retired and out of the configuration,
+//! unless the pre-flight names a blocker, one of its moves reports what it waits for, or its disk
+//! holds records that nobody else is known to have, which it reports.
+
+use narad_core::controller::preflight;
+use narad_core::metastore::{Member, Status};
+
+use super::healing::Healed;
+use super::sink::Cx;
+
+/// Returns why a node that drains is not out yet.
+pub(super) fn waits_for(member: &Member, all: &Healed<'_>, cx: &Cx<'_>) -> Result<(), String> {
+    let node = member.id;
+    let blockers = preflight::decommission(all.state, node);
+    if let Some(blocker) = blockers.first().filter(|_| !member.retired) {
+        return Err(blocker.to_string());
+    }
+    if member.retired {
+        return Ok(());
+    }
+    if member.status != Status::Alive || !all.is_well(node) {
+        return Err("it is not there to drain itself out".into());
+    }
+    if all.state.policy().paused && all.state.owned_count(node) > 0 {
+        return Err("moves are paused".into());
+    }
+    let waiting = all.state.owned_by(node).find(|partition| all.reported.contains_key(partition));
+    if let Some(reason) = waiting.and_then(|partition| all.reported.get(&partition)) {
+        return Err(reason.clone());
+    }
+    let left = cx.look.node(node).and_then(|node| node.left_behind().next());
+    match left {
+        Some(partition) => Err(format!("it holds records of {partition} that nobody else has")),
+        None => Ok(()),
+    }
+}
+
+/// Judges a node that drains or has been retired.
+pub(super) fn check(member: &Member, all: &Healed<'_>, cx: &mut Cx<'_>) {
+    if waits_for(member, all, cx).is_err() || all.leader.is_none() {
+        return;
+    }
+    let node = member.id;
+    if !member.retired {
+        cx.breach("L3", node, || "its decommission neither ends nor says why".into());
+    } else if all.state.configuration().contains(node) {
+        cx.breach("L3", node, || "it is retired and still takes part in the log".into());
+    }
+}

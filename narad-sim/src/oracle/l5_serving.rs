@@ -1,0 +1,47 @@
+//! L5, consume: a partition whose owner is up with a lease serves within one apply.
+//!
+//! Judged at the end of the healing: the owner that the log names, if its process runs and is
+//! connected, serves the partition in that epoch, or reports why its log cannot be opened. A
+//! reader that the serving owner turns away is a breach at once.
+
+use narad_core::metastore::Assignment;
+
+use super::healing::Healed;
+use super::part::Part;
+use super::sink::Cx;
+
+/// Returns why a partition is not served, if its owner says so or is not there.
+pub(super) fn waits_for(
+    part: &Part,
+    row: &Assignment,
+    all: &Healed<'_>,
+    cx: &Cx<'_>,
+) -> Option<String> {
+    let Some(owner) = cx.look.node(row.owner).filter(|_| all.is_well(row.owner)) else {
+        return Some(format!("its owner {:?} is not there", row.owner));
+    };
+    owner.fault(part.id).map(|fault| fault.to_string())
+}
+
+/// Judges a partition.
+pub(super) fn check(part: &Part, row: &Assignment, all: &Healed<'_>, cx: &mut Cx<'_>) {
+    if waits_for(part, row, all, cx).is_some() || all.leader.is_none() {
+        return;
+    }
+    let serving = cx.look.node(row.owner).and_then(|owner| owner.serving(part.id));
+    if serving != Some(row.epoch) {
+        cx.breach("L5", part.id, || {
+            let (owner, epoch) = (row.owner, row.epoch);
+            format!("{owner:?} owns it in {epoch:?} and serves {serving:?}, and says no reason")
+        });
+    }
+}
+
+/// A reader was turned away.
+pub(super) fn refused(part: &Part, node: narad_core::ids::NodeId, cx: &mut Cx<'_>) {
+    let serving = cx.look.node(node).and_then(|owner| owner.serving(part.id));
+    let present = part.last().map(|last| (last.owner, last.epoch));
+    if serving.is_some_and(|epoch| present == Some((node, epoch))) {
+        cx.breach("L5", part.id, || format!("{node:?} serves it and turns a reader away"));
+    }
+}

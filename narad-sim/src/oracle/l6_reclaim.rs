@@ -1,0 +1,37 @@
+//! L6: salvage completes and old dirs are reclaimed.
+//!
+//! Judged at the end of the healing, on the disks of nodes that are there: a directory that the log
+//! proves dead must be gone, and so must staging that nobody wants while its source is alive. What
+//! was left behind must have been produced again, unless the node reports that it still holds it.
+
+use narad_core::ids::NodeId;
+
+use super::healing::Healed;
+use super::part::Part;
+use super::s10_proof::{self, Fate};
+use super::sink::Cx;
+use super::{Directory, s14_in_flight};
+
+/// Judges what a node's disk holds of a partition.
+pub(super) fn check(part: &Part, node: NodeId, all: &Healed<'_>, cx: &mut Cx<'_>) {
+    let Some(machines) = cx.look.node(node).filter(|machines| !machines.is_retired()) else {
+        return;
+    };
+    let row = all.state.assignment(part.id);
+    for directory in cx.look.directories(node, part.id) {
+        let stays = match directory {
+            Directory::Staging => row.is_none_or(|row| {
+                let wanted = row.target == Some(node) || row.owner == node;
+                !wanted && !s14_in_flight::is_dead(all.state, row.owner)
+            }),
+            Directory::Installed(data) => match s10_proof::fate(part, row, data) {
+                Fate::Live | Fate::MayWin => false,
+                Fate::Residue(_) => !machines.left_behind().any(|left| left == part.id),
+                Fate::Dead => !part.open.contains(&(node, data)),
+            },
+        };
+        if stays {
+            cx.breach("L6", part.id, || format!("{node:?} still has {directory:?}, which may go"));
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! S6, force-promote gate. A forced flip at index i requires, in the state at i: status dead,
+//! certificate generation and incarnation equal to the proposal's, `copied_end` at least every high
+//! watermark that was reported in the epoch, proposer = target, and a session that saw the source.
+//!
+//! Judged by the row and the member as they were before the entry, and by the reports and listings
+//! that were seen, not by what the fold made of them. A listing counts if the owner answered it to
+//! this target for this very move (H30). No clock takes part.
+
+use narad_core::ids::{Attempt, Generation, NodeId, Offset};
+use narad_core::metastore::{Assignment, State, Status};
+
+use super::part::Part;
+use super::sink::Cx;
+
+/// A forced flip took effect; `state` is after it, `row` before it.
+pub(super) fn flipped(
+    part: &Part,
+    row: &Assignment,
+    state: &State,
+    by: NodeId,
+    (attempt, generation, end): (Attempt, Generation, Offset),
+    cx: &mut Cx<'_>,
+) {
+    // A flip changes no member, so its owner is after it what it was before.
+    let status = state.member(row.owner).map(|member| member.status);
+    let reported = part.reign(row.epoch).map(|reign| reign.reported).unwrap_or_default();
+    let unseen = !part.sessions.contains(&(attempt.move_id, attempt.destination));
+    let wrong = if status != Some(Status::Dead(generation)) {
+        Some(format!("its owner is {status:?}, not dead under {generation:?}"))
+    } else if end < reported {
+        Some(format!("its copy ends at {end:?}, but {reported:?} was reported visible"))
+    } else if row.target != Some(by) || attempt.destination != by {
+        Some(format!("{by:?} is not the target"))
+    } else if unseen {
+        Some(format!("{by:?} has no listing of the source for {:?}", attempt.move_id))
+    } else {
+        None
+    };
+    if let Some(wrong) = wrong {
+        cx.breach("S6", part.id, || format!("a forced flip passes although {wrong}"));
+    }
+}

@@ -1,0 +1,167 @@
+//! S7, consumer position. `committed(p)` is monotone along the lineage, at most the high watermark,
+//! never ahead of what some consumer acknowledged; at a flip the loss is only acknowledgements at
+//! the old owner after the capture, and bounded by the lease and the apply lag.
+//!
+//! Every acknowledgement that an owner takes is kept by the record's place in the lineage. Whatever
+//! an owner says of its position is compared with it, from the last place on that was proven.
+//! Positions are written to the disk now and then, so a life may begin behind the one before it,
+//! though not before what its reign began with; within a life they only grow. A capture must hold
+//! every acknowledgement that its life took before it, the flip must carry what the capture said,
+//! and the new owner must begin with it. The bound in time is checked while clock rates are.
+
+use narad_core::ids::{Attempt, Epoch, Incarnation, NodeId, Offset};
+use narad_core::partition::{Capture, Position};
+
+use super::part::{Began, Hold, Part};
+use super::sink::Cx;
+
+/// A node, its life and its reign.
+type Owner = (NodeId, Incarnation, Epoch);
+
+/// An owner takes an acknowledgement. `limit`: how long after its reign it may.
+pub(super) fn taken(
+    part: &mut Part,
+    (node, life, epoch): Owner,
+    offset: Offset,
+    limit: Option<std::time::Duration>,
+    cx: &mut Cx<'_>,
+) {
+    if let Some(reign) = part.lineage_mut(epoch, offset) {
+        let at = offset.0 - reign.start.0;
+        reign.consumed.insert(at);
+    }
+    if part.last().is_some_and(|last| last.epoch == epoch) {
+        follow(part, node, life, epoch);
+        if part.consumers.committed.is_none_or(|committed| offset >= committed) {
+            part.consumers.taken.insert(offset);
+        }
+    }
+    let Some(limit) = limit else { return };
+    let next = part.reigns.iter().find(|reign| reign.epoch > epoch);
+    let next = next.filter(|next| next.began != Began::Declared);
+    if let Some(late) = next.map(|next| cx.now.since(next.at)).filter(|late| *late > limit) {
+        cx.breach("S7", part.id, || {
+            format!("{node:?} takes acknowledgements {late:?} after {epoch:?} ended")
+        });
+    }
+}
+
+/// The lives of owners follow each other: what the last one took counts for itself only.
+fn follow(part: &mut Part, node: NodeId, life: Incarnation, epoch: Epoch) {
+    let now = Some((node, life, epoch));
+    if part.consumers.life != now {
+        part.consumers.life = now;
+        part.consumers.committed = None;
+        part.consumers.taken.clear();
+    }
+}
+
+/// An owner says where its consumers stand.
+pub(super) fn stands(
+    part: &mut Part,
+    (node, life, epoch): Owner,
+    position: &Position,
+    hwm: Offset,
+    cx: &mut Cx<'_>,
+) {
+    let committed = position.committed.unwrap_or_default();
+    let ahead = position.acked_ahead.last().map_or(committed, |last| last.next().max(committed));
+    if ahead > hwm {
+        cx.breach("S7", part.id, || {
+            format!("{node:?} has {ahead:?} acknowledged, past the high watermark {hwm:?}")
+        });
+    }
+    if part.last().is_none_or(|last| last.epoch != epoch) {
+        // A deposed owner that has not heard of it yet: its positions are nobody's any more.
+        return;
+    }
+    follow(part, node, life, epoch);
+    let reign = part.last().map_or(Offset(0), |last| last.committed.unwrap_or_default());
+    let least = part.consumers.committed.unwrap_or_default().max(reign);
+    let damaged = part.last().is_some_and(|last| part.is_damaged(node, last.data));
+    if committed < least && !damaged {
+        cx.breach("S7", part.id, || format!("{node:?} falls back to {committed:?} from {least:?}"));
+    }
+    prove(part, node, epoch, committed, cx);
+    part.consumers.committed = Some(committed);
+    if part.consumers.taken.first().is_some_and(|first| *first < committed) {
+        part.consumers.taken = part.consumers.taken.split_off(&committed);
+    }
+}
+
+/// Everything below a committed offset was acknowledged by some consumer, or is past retention.
+fn prove(part: &mut Part, node: NodeId, epoch: Epoch, committed: Offset, cx: &mut Cx<'_>) {
+    let floor = part.last().map(|last| last.floor).unwrap_or_default();
+    let mut next = part.consumers.proven.max(floor);
+    while next < committed {
+        let known = part.lineage(epoch, next);
+        let proven = known.is_some_and(|reign| reign.consumed.contains(next.0 - reign.start.0));
+        if !proven {
+            cx.breach("S7", part.id, || {
+                format!("{node:?} is committed to {committed:?}, but nobody acknowledged {next:?}")
+            });
+            break;
+        }
+        next = next.next();
+    }
+    part.consumers.proven = part.consumers.proven.max(next.min(committed));
+}
+
+/// A log was opened: its position is its own, or what its flip brought.
+pub(super) fn opened(
+    part: &mut Part,
+    node: NodeId,
+    life: Incarnation,
+    (data, position, hwm): (Attempt, &Position, Offset),
+    cx: &mut Cx<'_>,
+) {
+    let Some(last) = part.last().filter(|last| (last.owner, last.data) == (node, data)) else {
+        return;
+    };
+    let epoch = last.epoch;
+    // A first life of a reign begins with what was captured; later ones may have gone on.
+    if let Some(moved) = part.consumers.moved.take() {
+        let lost = moved.acked_ahead.iter().find(|offset| {
+            position.committed.is_none_or(|committed| **offset >= committed)
+                && position.acked_ahead.binary_search(offset).is_err()
+        });
+        if let Some(lost) = lost {
+            cx.breach("S7", part.id, || {
+                format!("{node:?} begins without {lost:?}, acknowledged before the capture")
+            });
+        }
+    }
+    stands(part, (node, life, epoch), position, hwm, cx);
+}
+
+/// A source captures where its consumers stand.
+pub(super) fn captured(part: &mut Part, owner: Owner, capture: &Capture, cx: &mut Cx<'_>) {
+    let (node, position) = (owner.0, &capture.position);
+    stands(part, owner, position, capture.listing.hwm, cx);
+    if part.consumers.life != Some(owner) {
+        return;
+    }
+    let lost = part.consumers.taken.iter().find(|o| position.acked_ahead.binary_search(o).is_err());
+    if let Some(lost) = lost.copied() {
+        cx.breach("S7", part.id, || {
+            format!("{node:?} captures without {lost:?}, which it took an acknowledgement of")
+        });
+    }
+}
+
+/// A normal flip takes effect: it carries what the capture said. Returns what the reign begins with.
+pub(super) fn flipped(
+    part: &mut Part,
+    hold: &Hold,
+    committed: Option<Offset>,
+    cx: &mut Cx<'_>,
+) -> Option<Offset> {
+    let captured = hold.capture.position.committed;
+    if committed != captured {
+        cx.breach("S7", part.id, || {
+            format!("a flip carries the position {committed:?}, {captured:?} was captured")
+        });
+    }
+    part.consumers.moved = Some(hold.capture.position.clone());
+    captured
+}

@@ -1,0 +1,82 @@
+//! S9, freeze exclusion. Between PrepareHandoff(token) returning and {Flip(token) | Revoke(token)}
+//! in the log, the source appends nothing to p.
+//!
+//! A freeze is also over once no flip can rest on it any more: when a row with a later move id is
+//! in the log, or a later life of the source. After the flip, nothing may be appended in the old
+//! epoch at all: the source stays frozen until it has applied the flip (S8). A thaw that comes
+//! before the log has ended the freeze is a breach by itself, whether or not an append follows. No
+//! clock takes part.
+
+use narad_core::ids::{Epoch, Incarnation, MoveId, NodeId, Token};
+use narad_core::partition::Capture;
+
+use super::part::{Began, Hold, Part};
+use super::sink::Cx;
+
+/// Most captures of one reign that are kept; the oldest of those that are over goes first.
+const HOLDS_MAX: usize = 64;
+
+/// A source froze and captured, for the move that its applied row has; `present` is the log's.
+pub(super) fn captured(
+    part: &mut Part,
+    node: NodeId,
+    life: Incarnation,
+    move_id: Option<MoveId>,
+    present: Option<MoveId>,
+    capture: &Capture,
+) {
+    if part.last().is_none_or(|last| last.epoch != capture.token.epoch) {
+        return;
+    }
+    if part.holds.len() >= HOLDS_MAX {
+        part.holds.remove(0);
+    }
+    // A source that lags behind the log may freeze for a move that is over.
+    let ended = move_id.is_some() && present > move_id;
+    part.holds.push(Hold { node, life, capture: capture.clone(), ended });
+}
+
+/// An append was admitted, or was made durable.
+pub(super) fn appends(part: &Part, node: NodeId, epoch: Epoch, what: &str, cx: &mut Cx<'_>) {
+    let open = |hold: &&Hold| !hold.ended && hold.node == node && hold.capture.token.epoch == epoch;
+    if let Some(hold) = part.holds.iter().find(open) {
+        cx.breach("S9", part.id, || {
+            format!("{node:?} {what} under {:?}, which nothing has ended", hold.capture.token)
+        });
+    }
+    let Some(last) = part.last().filter(|last| last.epoch > epoch) else { return };
+    let next = part.reigns.iter().find(|reign| reign.epoch > epoch).unwrap_or(last);
+    if let Began::Normal(token) = next.began {
+        cx.breach("S8", part.id, || {
+            format!("{node:?} {what} in {epoch:?} although a flip under {token:?} has ended it")
+        });
+    }
+}
+
+/// A gate was thawed.
+pub(super) fn thawed(part: &Part, node: NodeId, token: Token, cx: &mut Cx<'_>) {
+    let held = part
+        .holds
+        .iter()
+        .any(|hold| !hold.ended && hold.node == node && hold.capture.token == token);
+    if held {
+        cx.breach("S9", part.id, || {
+            format!("{node:?} thaws {token:?} before the log has ended that freeze")
+        });
+    }
+}
+
+/// The log revokes a freeze, and those before it.
+pub(super) fn revoked(part: &mut Part, token: Token) {
+    for hold in &mut part.holds {
+        let theirs = hold.capture.token;
+        hold.ended |= theirs.epoch == token.epoch && theirs.no <= token.no;
+    }
+}
+
+/// A later life of a node is registered: no flip can rest on a freeze of an earlier one.
+pub(super) fn registered(part: &mut Part, node: NodeId, life: Incarnation) {
+    for hold in &mut part.holds {
+        hold.ended |= hold.node == node && hold.life < life;
+    }
+}

@@ -1,0 +1,83 @@
+//! S11, at-least-once. Every record that was answered with 202 is delivered at least once to a
+//! consumer that keeps acknowledging; duplicates only at named seams.
+//!
+//! At the end of the liveness phase every acknowledged or accepted record must have been delivered,
+//! unless S1 excuses it or its partition reports why it is not served. A record that one life of an
+//! owner has taken the acknowledgement of must not be handed out by that life again: a seam is a
+//! change of owner, of life, or a reservation that ran out.
+
+use narad_core::ids::{Epoch, Incarnation, NodeId, Offset};
+
+use super::part::{Acked, Part};
+use super::sets::Ids;
+use super::sink::{Cx, Subject};
+use super::{Read, s01_no_gap};
+
+/// Deliveries of a run.
+#[derive(Debug, Default)]
+pub(super) struct Deliveries {
+    /// Every record that was delivered.
+    pub(super) seen: Ids,
+    /// Every record that was accepted into a write-ahead log.
+    pub(super) accepted: Vec<u64>,
+    pub(super) delivered: u64,
+    pub(super) duplicates: u64,
+}
+
+impl Deliveries {
+    pub(super) fn delivered(&mut self, ids: &[u64]) {
+        for id in ids {
+            self.delivered += 1;
+            self.duplicates += u64::from(!self.seen.insert(*id));
+        }
+    }
+}
+
+/// Records are handed out.
+pub(super) fn handed_out(
+    part: &Part,
+    (node, life, epoch): (NodeId, Incarnation, Epoch),
+    (first, count): (Offset, usize),
+    how: Read,
+    cx: &mut Cx<'_>,
+) {
+    if how == Read::Plain || part.consumers.life != Some((node, life, epoch)) {
+        return;
+    }
+    let committed = part.consumers.committed.unwrap_or_default();
+    let again = (first.0..)
+        .take(count)
+        .map(Offset)
+        .find(|offset| *offset < committed || part.consumers.taken.contains(offset));
+    if let Some(again) = again {
+        cx.breach("S11", part.id, || {
+            format!("{node:?} hands out {again:?} again, whose acknowledgement it took")
+        });
+    }
+}
+
+/// Whatever was acknowledged in a partition that is served was delivered.
+pub(super) fn finish(part: &Part, deliveries: &Deliveries, cx: &mut Cx<'_>) {
+    let missed = part
+        .acked
+        .iter()
+        .find(|acked| !deliveries.seen.contains(acked.id) && !s01_no_gap::is_excused(part, acked));
+    if let Some(Acked { id, offset, epoch }) = missed {
+        cx.breach("S11", part.id, || {
+            format!("record {id}, acknowledged at {offset:?} in {epoch:?}, was never delivered")
+        });
+    }
+}
+
+/// Whatever was accepted was delivered; `excused`: records of it that may be gone.
+pub(super) fn finish_accepted(deliveries: &Deliveries, excused: &Ids, cx: &mut Cx<'_>) {
+    let missed = deliveries
+        .accepted
+        .iter()
+        .find(|id| !deliveries.seen.contains(**id) && !excused.contains(**id));
+    if let Some(id) = missed {
+        cx.breach("S11", Subject::Cluster, || {
+            format!("record {id} was accepted and was never delivered")
+        });
+    }
+}

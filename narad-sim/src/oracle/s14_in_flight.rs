@@ -1,0 +1,75 @@
+//! S14, bounded in flight. count(target != none and not stuck) is at most `MaxInFlightMoves`; per
+//! topic the frozen ones are at most max(1, floor(P/2)), and fewer than P when P > 1.
+//!
+//! The first part is judged when a controller's target takes effect. Stuck are moves with a dead
+//! end, and those whose mover waits or has waited until a moment ago: the leader hears of that with
+//! a heartbeat. A policy that was narrowed a moment ago does not count yet, because the command was
+//! admitted under the wider one. The second part is judged at every capture, of gates that are
+//! frozen by the present owner in the present epoch: another's freeze stops nobody.
+
+use std::time::Duration;
+
+use narad_core::ids::{NodeId, PartitionId};
+use narad_core::metastore::{State, Status};
+
+use super::book::Book;
+use super::sink::{Cx, Subject};
+
+impl Book {
+    /// A controller's target took effect.
+    pub(super) fn check_slots(&self, hearsay: Duration, cx: &mut Cx<'_>) {
+        let Some(state) = self.state() else { return };
+        let mut allowed = state.policy().max_in_flight;
+        if let Some((_, wider)) = self.narrowed.filter(|(at, _)| cx.now.since(*at) <= hearsay) {
+            allowed = allowed.max(wider);
+        }
+        let moving = |partition: &PartitionId| {
+            let Some(row) = state.assignment(*partition) else { return false };
+            let ends_alive = !is_dead(state, row.owner)
+                && !row.target.is_some_and(|target| is_dead(state, target));
+            let plan = self.parts.get(partition).map(|part| part.plan).unwrap_or_default();
+            let lately = plan.resumed.is_some_and(|at| cx.now.since(at) <= hearsay);
+            ends_alive && !plan.waiting && !lately
+        };
+        // All of them are no more than those that move.
+        if state.targeted().len() <= usize::try_from(allowed).unwrap_or(usize::MAX) {
+            return;
+        }
+        let running: Vec<PartitionId> = state.targeted().filter(moving).collect();
+        if running.len() > usize::try_from(allowed).unwrap_or(usize::MAX) {
+            cx.breach("S14", Subject::Cluster, || {
+                format!("{} moves run, {allowed} may: {running:?}", running.len())
+            });
+        }
+    }
+
+    /// A gate of a partition froze.
+    pub(super) fn check_frozen(&self, partition: PartitionId, cx: &mut Cx<'_>) {
+        let Some(state) = self.state() else { return };
+        let topic = partition.topic;
+        let rows = state.topic(topic).map_or(1, |topic| topic.partitions as usize);
+        let is_frozen = |partition: PartitionId| {
+            let part = self.parts.get(&partition)?;
+            let last = part.last()?;
+            part.freezes
+                .iter()
+                .any(|frozen| {
+                    frozen.until.is_none()
+                        && (frozen.node, frozen.token.epoch) == (last.owner, last.epoch)
+                })
+                .then_some(partition)
+        };
+        let frozen: Vec<PartitionId> =
+            state.assignments_of_topic(topic).filter_map(|(id, _)| is_frozen(id)).collect();
+        let allowed = (rows / 2).max(1);
+        if frozen.len() > allowed {
+            cx.breach("S14", partition, || {
+                format!("{frozen:?} are frozen, {allowed} of {rows} of one topic may be")
+            });
+        }
+    }
+}
+
+pub(super) fn is_dead(state: &State, node: NodeId) -> bool {
+    state.member(node).is_none_or(|member| member.status != Status::Alive)
+}

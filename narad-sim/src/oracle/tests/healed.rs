@@ -1,0 +1,178 @@
+//! A world that has healed.
+
+use super::*;
+use crate::oracle::End;
+
+/// A world in which node 1 leads, the second node's machines run on what is committed, and nothing
+/// answers them.
+fn healing(bench: &mut Bench) {
+    bench.tell(Fact::Liveness);
+}
+
+fn later(bench: &mut Bench) {
+    let patience = bench.oracle.patience();
+    for _ in 0..3 {
+        bench.pass(patience);
+        bench.tell(Fact::Tick);
+    }
+}
+
+/// Covers L1: a move whose mover stands still without a reason.
+#[test]
+fn a_move_that_is_silently_stuck_is_found() {
+    let mut bench = Bench::cluster(3);
+    bench.plan(2);
+    bench.run_node(1);
+    bench.run_node(2);
+    healing(&mut bench);
+    bench.tell(Fact::Tick);
+    bench.holds();
+    later(&mut bench);
+    bench.breaks(&["L1"]);
+}
+
+/// Covers L1: a target that is not there is a reason.
+#[test]
+fn a_move_to_a_node_that_is_down_is_not_silent() {
+    let mut bench = Bench::cluster(3);
+    bench.plan(2);
+    healing(&mut bench);
+    later(&mut bench);
+    bench.holds();
+    assert_eq!(bench.oracle.waiting(&bench.sight).len(), 2, "the move, and the owner");
+    assert!(!bench.oracle.is_settled(&bench.sight));
+}
+
+/// Covers L2: a freeze that nobody ends, with a destination and without one; a dead node's is
+/// over with it.
+#[test]
+fn a_freeze_that_does_not_end_is_found() {
+    let config = Config::new(1);
+    for (held, after, found) in [
+        (true, config.freeze_ttl * 2, &[][..]),
+        (true, config.freeze_max * 2, &["L2"][..]),
+        (false, config.freeze_ttl * 2, &["L2"][..]),
+    ] {
+        let mut bench = Bench::cluster(3);
+        bench.run_node(1);
+        bench.plan(2);
+        if held {
+            bench.run_node(2);
+            assert_eq!(bench.sight.nodes[&N2].moves().count(), 1);
+        }
+        let token = bench.token(1);
+        bench.capture(1, Attempt::birth(N1), token, at(0, &[]));
+        healing(&mut bench);
+        bench.pass(after);
+        bench.tell(Fact::Tick);
+        let broken: Vec<&str> = bench.broken().into_iter().filter(|name| *name != "L1").collect();
+        assert_eq!(broken, found, "{held} {after:?}");
+    }
+    let mut bench = Bench::cluster(3);
+    bench.plan(2);
+    let token = bench.token(1);
+    bench.capture(1, Attempt::birth(N1), token, at(0, &[]));
+    bench.tell(Fact::Ended { node: N1, how: End::Killed });
+    healing(&mut bench);
+    later(&mut bench);
+    bench.holds();
+    assert_eq!(bench.oracle.book.parts.values().next().unwrap().frozen_for.len(), 1);
+}
+
+/// Covers L2: a freeze that begins although the partition was frozen too much lately.
+#[test]
+fn freezing_too_often_is_found() {
+    let mut bench = Bench::cluster(3);
+    let (node, partition) = (N1, bench.p(0));
+    let freeze = |bench: &mut Bench, counter: u64, secs: u64| {
+        let token = bench.token(counter);
+        bench.tell(Fact::FrozeBlindly { node, partition, token });
+        bench.pass(Duration::from_secs(secs));
+        bench.tell(Fact::Thawed { node, partition, token });
+    };
+    freeze(&mut bench, 1, 60);
+    freeze(&mut bench, 2, 30);
+    bench.holds();
+    freeze(&mut bench, 3, 1);
+    bench.breaks(&["L2"]);
+}
+
+/// Covers L5: an owner that is there and serves nothing, and one that is not there.
+#[test]
+fn a_partition_that_nobody_serves_is_found() {
+    let mut bench = Bench::cluster(3);
+    healing(&mut bench);
+    later(&mut bench);
+    bench.oracle.finish_liveness(0, &bench.sight);
+    let found = bench.broken().contains(&"L5");
+    assert!(!found);
+
+    bench.run_node(1);
+    bench.oracle.finish_liveness(0, &bench.sight);
+    assert!(bench.broken().contains(&"L5"), "{:?}", bench.oracle.violations());
+}
+
+/// Covers L3 and L7: a decommission that does not end, partitions that nobody was given.
+#[test]
+fn a_decommission_that_does_not_end_is_found() {
+    let mut bench = Bench::cluster(5);
+    bench.run_node(5);
+    let drain = Command::SetDraining { node: NodeId(5), on: true };
+    bench.commit_from(1, drain, Origin::Operator);
+    healing(&mut bench);
+    bench.oracle.finish_liveness(0, &bench.sight);
+    bench.holds();
+    later(&mut bench);
+    bench.oracle.finish_liveness(0, &bench.sight);
+    bench.breaks(&["L3", "L7"]);
+
+    // Below MinVoters the pre-flight says why.
+    let mut bench = Bench::cluster(3);
+    bench.run_node(3);
+    let drain = Command::SetDraining { node: NodeId(3), on: true };
+    bench.commit_from(1, drain, Origin::Operator);
+    healing(&mut bench);
+    later(&mut bench);
+    bench.oracle.finish_liveness(0, &bench.sight);
+    bench.breaks(&["L7"]);
+}
+
+/// Covers L6: a directory that may go and stays.
+#[test]
+fn an_old_directory_that_stays_is_found() {
+    let mut bench = Bench::cluster(3);
+    bench.run_node(3);
+    let no = AttemptNo { incarnation: Incarnation(1), n: 0 };
+    let old = Attempt { move_id: MoveId(0), destination: NodeId(3), no };
+    healing(&mut bench);
+    later(&mut bench);
+    bench.oracle.finish_liveness(0, &bench.sight);
+    assert!(!bench.broken().contains(&"L6"));
+    bench.set_log(3, old, 0, &[], 0);
+    bench.oracle.finish_liveness(0, &bench.sight);
+    assert!(bench.broken().contains(&"L6"));
+}
+
+/// Covers S11: a record that was answered with 202 and never delivered, where it is served.
+#[test]
+fn a_record_that_was_never_delivered_is_found() {
+    let mut bench = Bench::cluster(3);
+    bench.run_node(1);
+    bench.write(1, Attempt::birth(N1), 1, &[11, 12]);
+    bench.deliver(1, 1, 0, &[11], 2);
+    healing(&mut bench);
+    later(&mut bench);
+    bench.oracle.finish_liveness(0, &bench.sight);
+    assert!(bench.broken().contains(&"S11"));
+
+    let mut bench = Bench::cluster(3);
+    bench.run_node(1);
+    bench.write(1, Attempt::birth(N1), 1, &[11, 12]);
+    bench.deliver(1, 1, 0, &[11, 12], 2);
+    let (took, disk) = (Duration::ZERO, Duration::ZERO);
+    bench.tell(Fact::Accepted { node: N1, ids: &[11], took, disk });
+    healing(&mut bench);
+    later(&mut bench);
+    bench.oracle.finish_liveness(0, &bench.sight);
+    assert!(!bench.broken().contains(&"S11"));
+}

@@ -1,0 +1,120 @@
+//! What the planner asks for, and how much of it at once.
+
+use super::*;
+
+/// Three nodes, the first of which owns all four partitions and leads.
+fn lopsided() -> Bench {
+    let mut bench = Bench::cluster(3);
+    for index in 1..4 {
+        bench.assign(index, 1);
+    }
+    bench.run_node(1);
+    bench
+}
+
+fn target(bench: &Bench, index: u32, to: u64) -> Command {
+    let partition = bench.p(index);
+    let expect = bench.state().assignment(partition).unwrap().expect();
+    Command::SetTarget { partition, expect, to: NodeId(to) }
+}
+
+/// The moves of a minimal plan for [`lopsided`].
+fn minimal(bench: &Bench) -> Vec<(u32, u64)> {
+    let placement = narad_core::controller::placement(bench.state(), |_, _| false).unwrap();
+    let plan = narad_core::plan::plan(&placement, &narad_core::plan::Limits::UNLIMITED);
+    plan.all().map(|planned| (planned.partition.index, planned.to.0)).collect()
+}
+
+/// Covers S12 and S13: a minimal plan passes; a move that is none of it, and one too many, do not.
+#[test]
+fn only_the_moves_of_a_minimal_plan_pass() {
+    let mut bench = lopsided();
+    for (index, to) in minimal(&bench) {
+        let command = target(&bench, index, to);
+        bench.commit(1, command);
+    }
+    bench.holds();
+
+    let mut bench = lopsided();
+    let planned = minimal(&bench);
+    let stays = (0..4).find(|index| planned.iter().all(|(moved, _)| moved != index)).unwrap();
+    let command = target(&bench, stays, 2);
+    bench.commit(1, command);
+    bench.breaks(&["S12"]);
+}
+
+/// Covers S13: with the same members, no more moves begin than the first plan had.
+#[test]
+fn moves_that_go_on_and_on_are_found() {
+    let mut bench = Bench::cluster(3);
+    for index in 1..4 {
+        bench.assign(index, 1);
+    }
+    let planned = minimal(&bench);
+    assert!(planned.len() < 4);
+    let mut again = planned.clone();
+    again.extend((0..4).filter(|index| planned.iter().all(|(p, _)| p != index)).map(|p| (p, 2)));
+    for (index, to) in again {
+        let command = target(&bench, index, to);
+        bench.commit(1, command);
+    }
+    bench.breaks(&["S13"]);
+
+    // An operator's moves are no plan's.
+    let mut bench = Bench::cluster(3);
+    for index in 1..4 {
+        bench.assign(index, 1);
+    }
+    for index in 0..4 {
+        let command = target(&bench, index, 2);
+        bench.commit_from(1, command, Origin::Operator);
+    }
+    bench.holds();
+}
+
+/// Covers S14: more moves than the policy allows; those that wait do not count.
+#[test]
+fn too_many_moves_at_once_are_found() {
+    for (waits, found) in [(false, &["S14"][..]), (true, &[][..])] {
+        let mut bench = Bench::cluster(3);
+        for index in 1..4 {
+            bench.assign(index, 1);
+        }
+        let narrow = Policy { max_in_flight: 1, ..policy() };
+        bench.commit_from(1, Command::SetPolicy(narrow), Origin::Operator);
+        bench.pass(Duration::from_mins(1));
+        let planned = minimal(&bench);
+        let (index, to) = planned[0];
+        let command = target(&bench, index, to);
+        bench.commit(1, command);
+        bench.holds();
+        if waits {
+            let waiting = narad_core::mover::Waiting::SourceUnreachable;
+            let note = narad_core::mover::Note::Waiting(waiting);
+            let note = narad_core::node::Note::Mover(bench.p(index), note);
+            bench.tell(Fact::Noted { node: NodeId(to), note: &note });
+        }
+        let (index, to) = planned[1];
+        let command = target(&bench, index, to);
+        bench.commit(1, command);
+        bench.breaks(found);
+    }
+}
+
+/// Covers S14: at most half of a topic is frozen at once.
+#[test]
+fn too_many_frozen_partitions_are_found() {
+    let mut bench = Bench::cluster(3);
+    for index in 1..4 {
+        bench.assign(index, 1);
+    }
+    let freeze = |bench: &mut Bench, index: u32| {
+        let (node, partition, token) = (N1, bench.p(index), bench.token(index.into()));
+        bench.tell(Fact::FrozeBlindly { node, partition, token });
+    };
+    freeze(&mut bench, 0);
+    freeze(&mut bench, 1);
+    bench.holds();
+    freeze(&mut bench, 2);
+    bench.breaks(&["S14"]);
+}
