@@ -74,26 +74,9 @@ fn bare(scenario: &str, seed: u64, violation: Violation) -> Summary {
     Summary {
         scenario: scenario.into(),
         seed,
-        metastore: String::new(),
-        classes: Vec::new(),
-        nodes: 0,
-        partitions: 0,
         events: violation.event,
         simulated_us: violation.at_us,
-        acked: 0,
-        delivered: 0,
-        duplicates: 0,
-        moves_planned: 0,
-        moves_done: 0,
-        moves_forced: 0,
-        moves_given_up: 0,
-        freezes_us: Vec::new(),
-        copied_bytes: 0,
-        write_over_copy: None,
-        notes: std::collections::BTreeMap::new(),
-        faults: std::collections::BTreeMap::new(),
         violations: vec![violation],
-        waiting: Vec::new(),
-        trace_hash: 0,
+        ..Summary::default()
     }
 }

@@ -146,7 +146,7 @@ impl<'a> Stop<'a> {
 /// How far a run is. It outlives a panic.
 #[derive(Debug, Default)]
 pub struct Pulse {
-    /// How many events have begun.
+    /// How many events have happened.
     pub event: Cell<u64>,
     /// The true time of the last one, in microseconds.
     pub at_us: Cell<u64>,

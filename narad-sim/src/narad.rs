@@ -4,6 +4,7 @@
 use crate::lab::{Bug, Burden, Finished, Laboratory, NoSuchBug, RunOptions};
 use crate::plant::{self, Plant};
 use crate::random::Random;
+use crate::run::{self, Run};
 use crate::scenario::{Bias, DrawOptions, MetastoreKind, Scenario, schema};
 
 /// The real laboratory.
@@ -71,7 +72,10 @@ impl Laboratory for Narad {
     }
 
     fn run(&self, scenario: &Scenario, options: RunOptions<'_>) -> Finished {
-        panic!("no world yet: {} {}", scenario.head.name, options.seed)
+        let RunOptions { seed, watch, stop, pulse } = options;
+        let options = run::RunOptions { seed: Some(seed), watch, stop, pulse: Some(pulse) };
+        let Run { summary, complete, .. } = run::run(scenario, options);
+        Finished { summary, complete }
     }
 
     fn bugs(&self) -> Vec<Bug> {
