@@ -87,7 +87,7 @@ section! {
         /// How long the second phase takes at most: a core is healed (a quorum, and the disk of
         /// the source of every move unless the scenario keeps it down), the rest stays as it is,
         /// and everything must finish or say why not. 0 leaves it out.
-        "liveness" liveness: def Duration = Duration::from_secs(60) => "\"60s\"";
+        "liveness" liveness: def Duration = Duration::from_mins(1) => "\"60s\"";
         /// Invariants that it violates with the bug that is planted for it; every other violation
         /// is a failure, and so is none.
         "violates" violates: def Vec<String> = Vec::new() => "[\"S2\"]";

@@ -278,7 +278,6 @@ impl AbstractLog {
         let is_for =
             |output: &Output| matches!(output, Output::Tell { node: to, .. } if *to == node);
         self.ready.retain(|output| !is_for(output));
-        self.active.retain(|active| *active != node);
         if self.leader == Some(node) {
             self.depose(Why::Crash);
         }

@@ -48,6 +48,8 @@ pub(super) struct Witness {
     pub(super) up: bool,
     pub(super) life: Incarnation,
     pub(super) applied: LogIndex,
+    /// It has just been started: what it begins with may be told together with what it replays.
+    fresh: bool,
     /// Its disk is another one than in its last life, which may have counted less far.
     pub(super) other_disk: bool,
 }
@@ -92,7 +94,8 @@ impl Book {
             let last = witness.life;
             cx.breach("S16", node, || format!("it begins life {life} after life {last}"));
         }
-        *witness = Witness { up: true, life, other_disk: false, ..*witness };
+        let fresh = !witness.up;
+        *witness = Witness { up: true, life, fresh, other_disk: false, ..*witness };
     }
 
     pub(super) fn ended(&mut self, node: NodeId, _how: End, now: Time) {
@@ -116,7 +119,9 @@ impl Book {
             let before = witness.applied;
             cx.breach("S16", node, || format!("it goes back from entry {before} to {applied}"));
         }
-        witness.applied = applied;
+        if !std::mem::take(&mut witness.fresh) {
+            witness.applied = applied;
+        }
         match &self.state {
             Some(known) if known.applied() == applied => {
                 if known != state {

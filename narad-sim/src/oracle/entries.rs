@@ -46,7 +46,9 @@ impl Oracle {
     fn took_effect(&mut self, index: LogIndex, turn: &Turn<'_>, cx: &mut Cx<'_>) {
         match &turn.entry.command {
             Command::CompleteMove { partition, fence, .. } => {
-                if let Fence::Forced { .. } = fence {
+                let forced = matches!(fence, Fence::Forced { .. });
+                let by_hand = self.book.parts.get(partition).is_some_and(|part| part.plan.by_hand);
+                if forced || by_hand {
                     self.plans.change(index);
                 }
                 self.flipped(*partition, turn, cx);
@@ -146,10 +148,12 @@ impl Oracle {
         self.tally.planned += 1;
         self.tally.given_up += u64::from(had_target(turn));
         self.given(to, "a target", cx);
+        let by_hand = turn.asked.is_some_and(|asked| asked.origin != Origin::Node);
         if let Some(part) = self.book.part_mut(partition) {
             part.replanned(true, cx.now);
+            part.plan.by_hand = by_hand;
         }
-        if turn.asked.is_some_and(|asked| asked.origin != Origin::Node) {
+        if by_hand {
             self.plans.change(index);
             return;
         }

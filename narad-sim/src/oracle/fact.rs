@@ -80,8 +80,9 @@ pub enum Fact<'a> {
         /// Where in the log.
         index: LogIndex,
     },
-    /// A node begins with, or has been given, a state: its own snapshot's at a start, another
-    /// node's later on.
+    /// A node begins with, or has been given, a state: its own snapshot's at a start, told next
+    /// after [`Fact::Started`], and replayed entries may be in it already; another node's later
+    /// on.
     Restored {
         /// The node.
         node: NodeId,
@@ -332,7 +333,7 @@ pub enum Fact<'a> {
     },
 
     // ---- consumers
-    /// Records were delivered to a consumer.
+    /// Records were delivered to a consumer: told when they arrive there, however late.
     Delivered {
         /// The node.
         node: NodeId,
@@ -376,7 +377,7 @@ pub enum Fact<'a> {
         /// First offset that is hidden.
         hwm: Offset,
     },
-    /// A consumer was turned away by the node that it takes for the owner.
+    /// A consumer was turned away by the node that it takes for the owner, now or a moment ago.
     ReadRefused {
         /// The node.
         node: NodeId,
@@ -446,6 +447,6 @@ pub enum Origin {
 pub enum Read {
     /// From an offset of the reader's choice.
     Plain,
-    /// Reserved for a consumer that will acknowledge each.
+    /// Reserved for a consumer that will acknowledge each; told when they are handed out.
     Reserved,
 }

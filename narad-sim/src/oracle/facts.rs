@@ -10,6 +10,7 @@ use narad_core::node::Note;
 use narad_core::partition::Capture;
 
 use super::book::Asked;
+use super::healing::Healed;
 use super::part::{Acked, Try};
 use super::sink::Cx;
 use super::{Directory, DiskChange, End, Fact, Oracle, Origin};
@@ -85,7 +86,7 @@ impl Oracle {
                 if let Some(part) = self.book.part_mut(partition) {
                     part.open.insert((node, data));
                     s04_hidden_tail::opened(part, node, data, hwm, cx);
-                    s07_position::opened(part, node, life, (data, position, hwm), cx);
+                    s07_position::opened(part, (node, life), (data, position, hwm), cx);
                 }
                 self.book.check_writers_of(partition, cx);
             }
@@ -108,9 +109,19 @@ impl Oracle {
                 {
                     s10_proof::restages(part, state, node, data, cx);
                 }
+                let life = self.book.life(node);
+                if let Some(part) = self.book.part_mut(partition) {
+                    part.restaged(node, life, data);
+                }
+            }
+            Fact::Installed { node, partition, data } => {
+                let life = self.book.life(node);
+                if let Some(part) = self.book.part_mut(partition) {
+                    part.installed(node, life, data);
+                }
             }
             // Told for the trace and for invariants to come; nothing is judged by them.
-            Fact::Trimming { .. } | Fact::Installed { .. } | Fact::AckRefused { .. } => {}
+            Fact::Trimming { .. } | Fact::AckRefused { .. } => {}
             Fact::Retained { node, partition, start } => {
                 let reign = self.book.part_mut(partition).and_then(|part| part.reigns.last_mut());
                 if let Some(reign) = reign.filter(|last| last.owner == node) {
@@ -177,8 +188,9 @@ impl Oracle {
                 }
             }
             Fact::ReadRefused { node, partition } => {
-                if let Some(part) = self.book.parts.get(&partition) {
-                    l5_serving::refused(part, node, cx);
+                let healed = Healed::new(&self.book, &self.config, cx);
+                if let (Some(part), Some(all)) = (self.book.parts.get(&partition), healed) {
+                    l5_serving::refused(part, node, &all, cx);
                 }
             }
 
@@ -198,16 +210,18 @@ impl Oracle {
         if let DiskChange::Lost | DiskChange::Replaced = change {
             self.book.nodes.entry(node).or_default().other_disk = true;
         }
+        let life = self.book.life(node);
         for part in self.book.parts.values_mut() {
             match change {
                 DiskChange::Lost | DiskChange::Replaced => {
-                    let held = cx.look.directories(node, part.id);
-                    part.damaged.extend(held.into_iter().map(|directory| (node, directory)));
+                    for directory in cx.look.directories(node, part.id) {
+                        part.damage(node, life, directory);
+                    }
                 }
                 DiskChange::Rotted(partition, directory)
                 | DiskChange::Erased(partition, directory) => {
                     if partition == part.id {
-                        part.damaged.insert((node, directory));
+                        part.damage(node, life, directory);
                     }
                 }
             }
@@ -259,7 +273,7 @@ impl Oracle {
         let Some(part) = self.book.part_mut(partition) else { return };
         let before = part.serving.iter().find(|serving| serving.node == node);
         let before = before.map(|serving| serving.epoch);
-        s02_single_writer::stood(part, node, standing);
+        s02_single_writer::stood(part, node, standing, cx.now);
         let reign = match standing {
             Standing::Closed | Standing::Reading { .. } => None,
             Standing::Serving { epoch, life, .. } => Some((epoch, life)),
@@ -315,7 +329,11 @@ impl Oracle {
         let Some(state) = self.book.state() else { return };
         let part = self.book.parts.get(&partition);
         s10_proof::sets_aside(part, state, partition, node, directory, cx);
-        if let Directory::Installed(_) = directory {
+        if directory == Directory::Staging {
+            if let Some(part) = self.book.part_mut(partition) {
+                part.rotten.remove(&node);
+            }
+        } else {
             let doomed = Some((node, directory));
             self.book.check_part(partition, doomed, "a directory is set aside", cx);
         }

@@ -76,7 +76,7 @@ impl<'a> Healed<'a> {
     }
 
     /// Whether the world has had its time since it began to heal.
-    fn had_its_time(&self, cx: &Cx<'_>) -> bool {
+    pub(super) fn had_its_time(&self, cx: &Cx<'_>) -> bool {
         cx.now.since(self.since.max(self.leaderless)) > self.patience
     }
 }

@@ -1,9 +1,10 @@
 //! L5, consume: a partition whose owner is up with a lease serves within one apply.
 //!
 //! Judged at the end of the healing: the owner that the log names, if its process runs and is
-//! connected, serves the partition in that epoch, or reports why its log cannot be opened. A
-//! reader that the serving owner turns away is a breach at once.
+//! connected, serves the partition in that epoch, or reports why its log cannot be opened. After
+//! the patience of the run, an owner that has served for a while must not turn a reader away.
 
+use narad_core::ids::NodeId;
 use narad_core::metastore::Assignment;
 
 use super::healing::Healed;
@@ -37,11 +38,15 @@ pub(super) fn check(part: &Part, row: &Assignment, all: &Healed<'_>, cx: &mut Cx
     }
 }
 
-/// A reader was turned away.
-pub(super) fn refused(part: &Part, node: narad_core::ids::NodeId, cx: &mut Cx<'_>) {
-    let serving = cx.look.node(node).and_then(|owner| owner.serving(part.id));
+/// A reader was turned away, now or a moment ago.
+pub(super) fn refused(part: &Part, node: NodeId, all: &Healed<'_>, cx: &mut Cx<'_>) {
     let present = part.last().map(|last| (last.owner, last.epoch));
-    if serving.is_some_and(|epoch| present == Some((node, epoch))) {
+    let gate = part.serving.iter().find(|serving| present == Some((serving.node, serving.epoch)));
+    let Some(gate) = gate.filter(|gate| gate.node == node && all.had_its_time(cx)) else { return };
+    let serves = cx.look.node(node).and_then(|owner| owner.serving(part.id)).is_some();
+    // Whatever made it refuse before is over by then, and its lease renewed.
+    let moment = all.config.request_timeout * 4;
+    if serves && all.is_well(node) && cx.now.since(gate.since.max(all.leaderless)) > moment {
         cx.breach("L5", part.id, || format!("{node:?} serves it and turns a reader away"));
     }
 }

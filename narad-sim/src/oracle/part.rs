@@ -24,6 +24,9 @@ pub(super) struct Part {
     pub(super) acked: Vec<Acked>,
     /// Directories that something other than the machines has changed.
     pub(super) damaged: BTreeSet<(NodeId, Directory)>,
+    /// Nodes whose staging was changed so, and the lives in which it was: a life does not read again
+    /// what it has staged itself, so that the copy that it makes of it is damaged, too.
+    pub(super) rotten: BTreeMap<NodeId, Incarnation>,
     /// Gates that stand as serving (S2).
     pub(super) serving: Vec<Serving>,
     /// Directories that are open.
@@ -96,6 +99,8 @@ pub(super) struct Acked {
 pub(super) struct Serving {
     pub(super) node: NodeId,
     pub(super) epoch: Epoch,
+    /// Since when it serves in that epoch.
+    pub(super) since: Time,
 }
 
 /// A capture, and whether the log has ended its freeze.
@@ -142,6 +147,8 @@ pub(super) struct Frozen {
 pub(super) struct Plan {
     /// When its target was set.
     pub(super) since: Option<Time>,
+    /// It is no planner's.
+    pub(super) by_hand: bool,
     /// The mover waits.
     pub(super) waiting: bool,
     /// When it last stopped waiting.
@@ -182,6 +189,7 @@ impl Part {
             gone: false,
             acked: Vec::new(),
             damaged: BTreeSet::new(),
+            rotten: BTreeMap::new(),
             serving: Vec::new(),
             open: BTreeSet::new(),
             holds: Vec::new(),
@@ -216,8 +224,37 @@ impl Part {
         self.reigns.iter_mut().rev().find(|reign| reign.epoch <= epoch && reign.start <= offset)
     }
 
+    /// A directory has another name: what somebody damaged in it goes with it.
+    pub(super) fn renamed(&mut self, node: NodeId, from: Directory, to: Directory) {
+        if self.damaged.remove(&(node, from)) {
+            self.damaged.insert((node, to));
+        }
+    }
+
     pub(super) fn is_damaged(&self, node: NodeId, data: Attempt) -> bool {
         !self.damaged.is_empty() && self.damaged.contains(&(node, Directory::Installed(data)))
+    }
+
+    /// Something other than the machines changes a directory of a node's in one of its lives.
+    pub(super) fn damage(&mut self, node: NodeId, life: Incarnation, directory: Directory) {
+        match directory {
+            Directory::Installed(_) => drop(self.damaged.insert((node, directory))),
+            Directory::Staging => drop(self.rotten.insert(node, life)),
+        }
+    }
+
+    /// Staging becomes a directory of its own.
+    pub(super) fn installed(&mut self, node: NodeId, life: Incarnation, data: Attempt) {
+        if self.rotten.remove(&node) == Some(life) {
+            self.damaged.insert((node, Directory::Installed(data)));
+        }
+    }
+
+    /// A directory becomes staging again.
+    pub(super) fn restaged(&mut self, node: NodeId, life: Incarnation, data: Attempt) {
+        if self.is_damaged(node, data) {
+            self.rotten.insert(node, life);
+        }
     }
 
     /// Ends every freeze at a gate that the predicate picks.

@@ -3,7 +3,8 @@
 //! old owner's disk that survives with salvage pending, or in a write-ahead log.
 //!
 //! Exception, exactly: the disk that alone had to hold it was destroyed (here: lost, replaced,
-//! rotted or erased by hand, as far as the very directory goes), or the operator declared it lost.
+//! rotted or erased by hand, as far as the very directory goes, or the staging that the same life
+//! made it from), or the operator declared it lost.
 //!
 //! Checked on the disks, by content id, at every flip and set-aside (of that partition), before a
 //! disk is changed and after a power loss (of what is there), and at the end. Which disk had to

@@ -14,12 +14,15 @@ use narad_core::ids::{Epoch, NodeId, PartitionId};
 use super::book::Book;
 use super::part::{Began, Part, Serving};
 use super::sink::Cx;
+use crate::time::Time;
 
 /// A gate stands anew.
-pub(super) fn stood(part: &mut Part, node: NodeId, standing: Standing) {
+pub(super) fn stood(part: &mut Part, node: NodeId, standing: Standing, now: Time) {
+    let before = part.serving.iter().find(|serving| serving.node == node).copied();
     part.serving.retain(|serving| serving.node != node);
     if let Standing::Serving { epoch, .. } = standing {
-        part.serving.push(Serving { node, epoch });
+        let before = before.filter(|before| before.epoch == epoch);
+        part.serving.push(before.unwrap_or(Serving { node, epoch, since: now }));
     }
 }
 

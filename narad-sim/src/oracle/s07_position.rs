@@ -4,8 +4,9 @@
 //!
 //! Every acknowledgement that an owner takes is kept by the record's place in the lineage. Whatever
 //! an owner says of its position is compared with it, from the last place on that was proven.
-//! Positions are written to the disk now and then, so a life may begin behind the one before it,
-//! though not before what its reign began with; within a life they only grow. A capture must hold
+//! Positions are written to the disk now and then, so a life, or a log that is opened again after
+//! its disk failed, may begin behind what was before, though not before what its reign began with;
+//! in between they only grow. A capture must hold
 //! every acknowledgement that its life took before it, the flip must carry what the capture said,
 //! and the new owner must begin with it. The bound in time is checked while clock rates are.
 
@@ -110,8 +111,7 @@ fn prove(part: &mut Part, node: NodeId, epoch: Epoch, committed: Offset, cx: &mu
 /// A log was opened: its position is its own, or what its flip brought.
 pub(super) fn opened(
     part: &mut Part,
-    node: NodeId,
-    life: Incarnation,
+    (node, life): (NodeId, Incarnation),
     (data, position, hwm): (Attempt, &Position, Offset),
     cx: &mut Cx<'_>,
 ) {
@@ -119,6 +119,9 @@ pub(super) fn opened(
         return;
     };
     let epoch = last.epoch;
+    // What was not on the disk when the log was closed, perhaps because the disk had failed, is
+    // forgotten: this is as good as another life.
+    part.consumers.life = None;
     // A first life of a reign begins with what was captured; later ones may have gone on.
     if let Some(moved) = part.consumers.moved.take() {
         let lost = moved.acked_ahead.iter().find(|offset| {
@@ -131,6 +134,8 @@ pub(super) fn opened(
             });
         }
     }
+    // What an earlier opening took and did not write down is gone with it, within a life too.
+    part.consumers.life = None;
     stands(part, (node, life, epoch), position, hwm, cx);
 }
 
@@ -141,7 +146,9 @@ pub(super) fn captured(part: &mut Part, owner: Owner, capture: &Capture, cx: &mu
     if part.consumers.life != Some(owner) {
         return;
     }
-    let lost = part.consumers.taken.iter().find(|o| position.acked_ahead.binary_search(o).is_err());
+    // What retention has removed needs no acknowledgement.
+    let mut taken = part.consumers.taken.range(capture.listing.start..);
+    let lost = taken.find(|offset| position.acked_ahead.binary_search(offset).is_err());
     if let Some(lost) = lost.copied() {
         cx.breach("S7", part.id, || {
             format!("{node:?} captures without {lost:?}, which it took an acknowledgement of")

@@ -8,9 +8,9 @@
 //! leader has, without limits, since limits only say when a move starts. The plan must pass
 //! [`lint`], which shares no code with the planner; what was asked for must be one of its moves;
 //! and with all of it applied, or all of it flipped, the next plan must be empty. Moves that take
-//! effect are counted from one change of members, topics, pins or targets to the next, forced flips
-//! included, since a dead owner's partitions count nowhere: no more than the first plan had.
-//! Operators' moves are no plan's. No clock takes part.
+//! effect are counted from one change of members, topics, pins or targets to the next: no more than
+//! the first plan had. Operators' moves are no plan's, and their end is a change, too; so is a
+//! forced flip, since a dead owner's partitions count nowhere. No clock takes part.
 
 use narad_core::controller::placement;
 use narad_core::ids::{LogIndex, NodeId, PartitionId};

@@ -330,7 +330,7 @@ fn oldest_message(lines: &[Line], story: &Story) -> Option<Margin> {
             story::Fate::Arrived { line } => {
                 Some((lines[line].at_us - lines[message.line].at_us, line))
             }
-            story::Fate::Lost { .. } | story::Fate::Underway => None,
+            story::Fate::Lost { .. } | story::Fate::Unseen => None,
         })
         .max_by_key(|(age, line)| (*age, std::cmp::Reverse(*line)))?;
     Some(Margin {

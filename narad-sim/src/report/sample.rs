@@ -108,7 +108,7 @@ impl Recorder {
             }
             self.pass(us);
         }
-        let text = format!("owner={to} epoch={epoch} end=1200 hwm=1180 index=44");
+        let text = format!("owner={to} epoch={epoch} end=1200 hwm=1180 index={}", self.lines.len());
         for node in ["n1", "n2", "n3"] {
             self.say(Kind::Applied, "flip", [node, "", part], &text);
             self.pass(700);

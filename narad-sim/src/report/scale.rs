@@ -102,6 +102,13 @@ pub(super) fn time(us: f64) -> String {
     text::duration(us.max(0.0).round() as u64)
 }
 
+/// Returns a tick of a point in time, which is given in microseconds, in seconds.
+pub(super) fn seconds(us: f64) -> String {
+    let us = us.max(0.0).round() as u64;
+    let part = text::decimal((us % 1_000_000) as f64 / 1e6, 6);
+    format!("{}{} s", text::count(us / 1_000_000), part.trim_start_matches('0'))
+}
+
 /// Returns a tick of a percentage.
 pub(super) fn percent(number: f64) -> String {
     format!("{} %", text::decimal(number, 2))

@@ -63,8 +63,8 @@ pub(super) enum Fate {
     Lost {
         line: usize,
     },
-    /// It was still on its way at the end.
-    Underway,
+    /// Nothing more was seen of it.
+    Unseen,
 }
 
 /// A message, or one copy of it.
@@ -188,7 +188,7 @@ impl Teller {
 
     fn send(&mut self, line: usize, sent: &Line) {
         if let (Some(from), Some(to)) = (self.node(sent), self.peer(sent)) {
-            let message = Message { line, from, to, fate: Fate::Underway };
+            let message = Message { line, from, to, fate: Fate::Unseen };
             self.underway.insert(sent.n, (message, false));
         }
     }
@@ -212,14 +212,29 @@ impl Teller {
         let Some(partition) = self.partition(line).filter(|_| !words::is_rejected(line)) else {
             return;
         };
+        let expected = words::expected(line);
         let named = |name: &str| self.nodes.get(name).copied();
+        if let Some((owner, epoch)) =
+            expected.and_then(|(owner, epoch)| Some((named(owner)?, epoch)))
+        {
+            // Nobody was seen to give it to its first owner: it was so from the start.
+            self.reign.entry(partition).or_insert((owner, Some(epoch), 0, place));
+        }
         let owner = match words::value(line, "owner") {
             Some(name) => named(name),
             None if words::is_flip(line) => words::proposer(line).as_deref().and_then(named),
             None => None,
         };
-        let Some(owner) = owner else { return };
-        let epoch = words::number(line, "epoch");
+        let after =
+            || expected.filter(|_| words::is_flip(line)).map(|(_, epoch)| epoch.saturating_add(1));
+        let epoch = words::number(line, "epoch").or_else(after);
+        if let Some(owner) = owner {
+            self.owned(partition, owner, epoch, (line.at_us, place));
+        }
+    }
+
+    fn owned(&mut self, partition: usize, owner: usize, epoch: Option<u64>, at: (u64, usize)) {
+        let (at_us, place) = at;
         if let Some((before, was, ..)) = self.reign.get(&partition) {
             let is_news = match (epoch, was) {
                 (Some(epoch), Some(was)) => epoch > *was,
@@ -229,8 +244,8 @@ impl Teller {
                 return;
             }
         }
-        self.end_reign(partition, line.at_us);
-        self.reign.insert(partition, (owner, epoch, line.at_us, place));
+        self.end_reign(partition, at_us);
+        self.reign.insert(partition, (owner, epoch, at_us, place));
     }
 
     /// A node says whom it takes for the leader: it leads while that is itself.

@@ -286,3 +286,57 @@ fn a_row_is_run_again_as_it_was() {
     assert_eq!(command("it's"), r"narad-sim run 'it'\''s.toml' --seed 3");
     assert_eq!(command("drawn-3"), "narad-sim run --seed 3");
 }
+
+/// Ticks are round, at most as many as asked for, and written shortly.
+#[test]
+fn ticks_are_round() {
+    use super::scale::{Scale, bytes, nice_ticks, seconds, time};
+    let shown = |ticks: Vec<f64>| ticks.into_iter().map(super::scale::plain).collect::<Vec<_>>();
+    assert_eq!(shown(nice_ticks(0.0, 1.0, 5)), ["0", "0.2", "0.4", "0.6", "0.8", "1"]);
+    assert_eq!(shown(nice_ticks(0.0, 7.3, 4)), ["0", "2", "4", "6"]);
+    let decades = Scale::log(900.0, 2e6, 0.0, 1.0).ticks(6);
+    assert_eq!(shown(decades), ["1000", "10,000", "100,000", "1,000,000"]);
+    assert_eq!(shown(Scale::log(3.0, 70.0, 0.0, 1.0).ticks(6)), ["5", "10", "20", "50"]);
+    assert_eq!([seconds(0.0), seconds(2_500_000.0), seconds(1e10)], ["0 s", "2.5 s", "10,000 s"]);
+    assert_eq!([time(2e3), time(1.5e6), bytes(5e6)], ["2 ms", "1.5 s", "5 MB"]);
+}
+
+/// A place outside an axis is drawn at its edge.
+#[test]
+fn nothing_is_drawn_outside_the_frame() {
+    let scale = super::scale::Scale::linear(0.0, 10.0, 50.0, 150.0);
+    let places = [-5.0, 0.0, 5.0, 10.0, 1e300].map(|x| format!("{:.1}", scale.at(x)));
+    assert_eq!(places, ["50.0", "50.0", "100.0", "150.0", "150.0"]);
+}
+
+/// The first owner is known from what the first command expects, and each copy of a message has
+/// its own fate.
+#[test]
+fn a_story_is_told_from_what_is_seen() {
+    use super::story::Fate;
+    let mut run = sample::Recorder::new(10);
+    let first = run.say(Kind::Send, "prepare", ["n2", "n1", "orders/0"], "");
+    run.say(Kind::Send, "renew", ["n2", "n1", "orders/0"], "");
+    for _ in 0..2 {
+        run.pass(5).say(Kind::Deliver, "prepare", ["n1", "n2", "orders/0"], "");
+        run.lines.last_mut().unwrap().of = Some(first);
+    }
+    let expected =
+        "entry 3 by n2: CompleteMove { expect: Expect { owner: n1, epoch: e4, move_id: m2 } }";
+    run.pass(10).say(Kind::Applied, "flip", ["n2", "", "orders/0"], expected);
+    run.pass(10).say(Kind::Freeze, "begin", ["n2", "", "orders/0"], "");
+    run.pass(10).say(Kind::Fault, "power-loss", ["n2", "", ""], "");
+    run.pass(10).say(Kind::Fault, "start", ["n2", "", ""], "");
+
+    let trace = super::read::trace(&sample::text(&run.lines)).unwrap();
+    let story = super::story::story(&trace);
+    let owners: Vec<_> = story.reigns.iter().map(|reign| (reign.node, reign.what)).collect();
+    assert_eq!(owners, [(0, Some(4)), (1, Some(5))]);
+    let fates: Vec<_> = story.messages.iter().map(|message| (message.line, message.fate)).collect();
+    let arrived = |line| Fate::Arrived { line };
+    assert_eq!(fates, [(0, arrived(2)), (0, arrived(3)), (1, Fate::Unseen)]);
+    assert_eq!(story.freezes[0].when.length_us(), 10, "it ended with its process");
+    let lives: Vec<_> =
+        story.lives.iter().filter(|life| life.node == 1).map(|life| life.what).collect();
+    assert_eq!(lives, [super::story::Life::Up, super::story::Life::Down]);
+}

@@ -93,7 +93,7 @@ impl<'a> Drawing<'a> {
                 TOP - 6.0,
                 self.bottom,
                 TOP - 12.0,
-                escape(&scale::time(tick)),
+                escape(&scale::seconds(tick)),
             );
         }
         put!(out, "<text class=\"label\" x=\"4\" y=\"{:.1}\">true time</text>\n", TOP - 12.0);
@@ -138,7 +138,7 @@ impl<'a> Drawing<'a> {
                 (figures::message_class(&sent.name), self.lines[line].at_us, to)
             }
             Fate::Lost { line } => ("ms-lost", self.lines[line].at_us, f64::midpoint(from, to)),
-            Fate::Underway => ("ms-underway", self.story.end_us, to),
+            Fate::Unseen => ("ms-unseen", sent.at_us, from + (to - from) / 4.0),
         };
         let x = self.x(sent.at_us);
         put!(
@@ -149,7 +149,7 @@ impl<'a> Drawing<'a> {
         let end = match message.fate {
             Fate::Arrived { .. } => format!("arrived {}", text::instant(at_us)),
             Fate::Lost { .. } => format!("lost {}", text::instant(at_us)),
-            Fate::Underway => "on its way at the end".to_owned(),
+            Fate::Unseen => "not seen to arrive, nor to be lost".to_owned(),
         };
         put!(
             out,

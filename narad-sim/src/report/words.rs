@@ -31,9 +31,9 @@ pub(super) fn field<'a>(line: &'a Line, key: &str) -> Option<&'a str> {
     Some(&rest[..end]).filter(|value| !value.is_empty() && *value != "None")
 }
 
-/// Returns the number in such a field, whose type may be printed as a letter before it.
+/// Returns the number in such a field, whose type may be printed as a sign before it.
 pub(super) fn field_number(line: &Line, key: &str) -> Option<u64> {
-    field(line, key)?.trim_start_matches(|letter: char| letter.is_ascii_alphabetic()).parse().ok()
+    field(line, key)?.trim_start_matches(|letter: char| !letter.is_ascii_digit()).parse().ok()
 }
 
 /// Returns the place in the log of an applied entry: `index=44`, or `entry 44 by …`.
@@ -48,6 +48,13 @@ pub(super) fn proposer(line: &Line) -> Option<String> {
     let name = rest.split(':').next()?.trim();
     let is_number = !name.is_empty() && name.chars().all(|digit| digit.is_ascii_digit());
     Some(if is_number { format!("n{name}") } else { name.to_owned() })
+}
+
+/// Returns the owner and the epoch that an applied command expects: `expect: Expect { owner: n1,
+/// epoch: e1, … }`.
+pub(super) fn expected(line: &Line) -> Option<(&str, u64)> {
+    line.text.contains("expect: Expect {").then_some(())?;
+    Some((field(line, "owner")?, field_number(line, "epoch")?))
 }
 
 /// Says whether an applied command is the one that gives a partition its new owner.

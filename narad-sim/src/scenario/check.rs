@@ -12,7 +12,7 @@ use super::name::{Label, Machine, PartitionName, Who};
 use super::step::{Step, When};
 use super::table::{Choice, Section};
 use super::value::Mention;
-use super::vocabulary::{NOTES, WAITING};
+use super::vocabulary::{BLOCKERS, NOTES, REASONS, WAITING};
 use super::{PolicyChange, Scenario, file};
 use narad_core::config::ConfigError;
 
@@ -313,9 +313,13 @@ fn check_condition(world: &World<'_>, condition: &Condition, key: &str, problems
         Condition::Waiting { reason: Some(reason), .. } => {
             known_word(&format!("{key}.reason"), reason, WAITING, "reason", problems);
         }
-        Condition::Reply { of, .. } => {
-            let key = format!("{key}.of");
-            world.check_label(&key, of, Action::is_operators, "an operator takes", problems);
+        Condition::Reply { of, reason, .. } => {
+            let of_key = format!("{key}.of");
+            world.check_label(&of_key, of, Action::is_operators, "an operator takes", problems);
+            if let Some(reason) = reason {
+                let known = [REASONS, BLOCKERS].concat();
+                known_word(&format!("{key}.reason"), reason, &known, "reason", problems);
+            }
         }
         Condition::Owner { .. }
         | Condition::Target { .. }

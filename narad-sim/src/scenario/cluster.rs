@@ -46,9 +46,9 @@ words! {
     pub enum Pace {
         /// About a tenth of the defaults, so that a death is a matter of seconds: heartbeat 500 ms,
         /// lease 2 s, dead after 3 s, force-promote after 4 s more, dead target after 6 s,
-        /// freeze_ttl 2 s, freeze_max 8 s, requests and patience 1 s.
+        /// `freeze_ttl` 2 s, `freeze_max` 8 s, requests and patience 1 s.
         Fast = "fast",
-        /// The defaults: lease 10 s, dead after 30 s, force-promote after 2 min more, freeze_ttl
+        /// The defaults: lease 10 s, dead after 30 s, force-promote after 2 min more, `freeze_ttl`
         /// 30 s.
         Real = "real",
     }

@@ -118,7 +118,7 @@ choice! {
             "of" of: req Label => "\"first-drain\"";
             /// The answer.
             "is" is: req ReplyIs => "\"refused\"";
-            /// A part of the reason that was given.
+            /// The reason that was given, or one of them.
             "reason" reason: opt String => "\"below-min-voters\"";
         }
         /// The log of a partition on one machine's disk.
@@ -290,9 +290,9 @@ words! {
     pub enum ReplyIs {
         /// It is done.
         Done = "done",
-        /// It is refused, and nothing changed.
+        /// It is refused, before it began or by the state machine, and nothing changed.
         Refused = "refused",
-        /// It has begun and cannot go on.
+        /// It is refused before it began, because it could not end.
         Blocked = "blocked",
         /// No answer: nobody knows whether it was done.
         Unknown = "unknown",

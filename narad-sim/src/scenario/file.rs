@@ -115,7 +115,7 @@ fn stem(name: &str) -> &str {
 fn read(reader: &Reader<'_>) -> Option<Scenario> {
     let head = Head::read_from(reader);
     let cluster = reader.optional::<Cluster>("cluster");
-    let topics = items(reader, "topic", |cx, item, path| Topic::read(cx, item, path));
+    let topics = items(reader, "topic", Topic::read);
     let workload = reader.optional::<Workload>("workload");
     let network = reader.optional::<Network>("network");
     let disk = reader.optional::<Disk>("disk");
@@ -168,14 +168,14 @@ fn write_section(text: &mut String, name: &str, out: Out) {
     match out {
         Out::Table(keys) if keys.is_empty() => {}
         _ => {
-            text.push_str(&format!("\n[{name}]\n"));
+            add(text, format!("\n[{name}]\n"));
             write_keys(text, name, out);
         }
     }
 }
 
 fn write_item(text: &mut String, name: &str, out: Out) {
-    text.push_str(&format!("\n[[{name}]]\n"));
+    add(text, format!("\n[[{name}]]\n"));
     write_keys(text, "", out);
 }
 
@@ -219,4 +219,9 @@ pub(super) fn inline(out: &Out) -> String {
             format!("{{ {} }}", keys.join(", "))
         }
     }
+}
+
+/// Appends what was formatted.
+pub(super) fn add(text: &mut String, more: String) {
+    text.push_str(&more);
 }

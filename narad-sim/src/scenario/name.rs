@@ -304,13 +304,13 @@ impl Value for Side {
     fn read(cx: &Cx<'_>, item: &Item<'_>, path: &str) -> Option<Self> {
         match item.get_ref().as_str() {
             Some("others") => Some(Self::Others),
-            Some(text) => match text.parse() {
-                Ok(who) => Some(Self::These(vec![who])),
-                Err(()) => {
+            Some(text) => {
+                let one = text.parse().ok();
+                if one.is_none() {
                     cx.refuse(item, path, &Self::kind());
-                    None
                 }
-            },
+                one.map(|who| Self::These(vec![who]))
+            }
             None => Vec::read(cx, item, path).map(Self::These),
         }
     }

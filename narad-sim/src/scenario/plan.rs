@@ -46,10 +46,13 @@ struct Planner<'a, C> {
     saved: u32,
 }
 
-impl<C: Choices> Planner<'_, C> {
+/// Something that happens at a time.
+type Act<'a, C> = fn(&mut Planner<'a, C>, Duration);
+
+impl<'a, C: Choices> Planner<'a, C> {
     fn plan(&mut self) {
         let chance = &self.scenario.chance;
-        let rates: [(Rate, fn(&mut Self, Duration)); 29] = [
+        let rates: [(Rate, Act<'a, C>); 29] = [
             (chance.kill, |it, at| it.blow(at, |node, lasting| Action::Kill { node, lasting })),
             (chance.power_loss, |it, at| {
                 let keep = it.pick(Keep::ALL);

@@ -118,13 +118,11 @@ enum Keys<'t> {
 impl<'t> Reader<'t> {
     /// Opens a value that must be a table.
     pub(super) fn open(cx: &'t Cx<'t>, item: &'t Item<'t>, path: &str) -> Option<Self> {
-        match item.get_ref() {
-            DeValue::Table(table) => Some(Self::over(cx, table, path, item.span().start)),
-            _ => {
-                cx.refuse(item, path, "a table, such as { key = value }");
-                None
-            }
-        }
+        let DeValue::Table(table) = item.get_ref() else {
+            cx.refuse(item, path, "a table, such as { key = value }");
+            return None;
+        };
+        Some(Self::over(cx, table, path, item.span().start))
     }
 
     /// Opens a table, or takes another value as that of its key `is`.

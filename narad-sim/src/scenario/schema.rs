@@ -1,11 +1,14 @@
 //! The reference of the format, made from the tables that read it.
 
+mod examples;
+
+pub(super) use self::examples::EXAMPLES;
 use super::action::Action;
 use super::expect::{Condition, Expect};
-use super::file::inline;
+use super::file::{add, inline};
 use super::step::{Repeat, STAGES, Stage, When};
 use super::table::{Choice, Key, Need, Section, Value};
-use super::vocabulary::{ABOUT, RAFT, WAITING, names_of};
+use super::vocabulary::{ABOUT, BLOCKERS, RAFT, REASONS, WAITING, names_of};
 use super::{
     AbstractLog, Between, Bytes, Chance, Chances, Cluster, ConfigChange, Consume, Disk, Filter,
     Head, Label, Machine, Network, Pace, PartitionName, PolicyChange, Produce, Raft, Rate, Shift,
@@ -15,115 +18,6 @@ use std::time::Duration;
 
 /// The widest line.
 const WIDTH: usize = 100;
-
-/// Whole scenarios, for a beginning.
-pub(super) const EXAMPLES: &[(&str, &str)] = &[
-    ("A flip that reaches the log after the freeze has run out", LATE_FLIP),
-    ("A source that dies, is replaced, and comes back", FORCED),
-    ("Everything now and then, for a sweep over seeds", SOAK),
-];
-
-const LATE_FLIP: &str = r#"title = "A flip that commits after the freeze has run out"
-covers = ["H1", "S2"]
-safety = "20s"
-
-[[topic]]
-name = "orders"
-owners = ["n1"]
-preload = 200
-
-[[step]]
-at = "2s"
-do = "move"
-partition = "orders/0"
-to = "n2"
-
-[[step]]                    # n2 proposes the flip: keep the proposal back
-on = { effect = "flip", node = "n2" }
-label = "late-flip"
-do = "hold"
-
-[[step]]                    # the freeze has run out, n1 has had it revoked and goes on
-on = { committed = "revoke", partition = "orders/0" }
-since = "late-flip"
-after = "500ms"
-do = "release"
-of = "late-flip"
-
-[[expect]]                  # the late flip is refused; a later attempt succeeds
-count = { of = "flips-rejected", at_least = 1 }
-
-[[expect]]
-owner = { partition = "orders/0", is = "n2" }
-settled = true
-"#;
-
-const FORCED: &str = r#"title = "A source dies in the middle of a move and comes back after the promotion"
-covers = ["H9", "H14", "S1"]
-safety = "40s"
-
-[[topic]]
-name = "orders"
-owners = ["n1"]
-preload = 100
-
-[workload]                  # nothing more is written, so that the copy is complete
-produce = { per_second = 0 }
-
-[[step]]
-at = "1s"
-do = "move"
-partition = "orders/0"
-to = "n3"
-
-[[step]]                    # fast pace: dead after 3 s, promoted 4 s later
-on = { done = "checkpoint", node = "n3", partition = "orders/0" }
-label = "death"
-do = "power-loss"
-node = "owner of orders/0"
-keep = "torn"
-for = "20s"
-
-[[expect]]                  # while n1 is still down
-since = "death"
-within = "15s"
-owner = { partition = "orders/0", is = "n3" }
-
-[[expect]]
-count = { of = "moves-forced", is = 1 }
-member = { node = "n1", is = "alive" }
-"#;
-
-const SOAK: &str = r#"title = "Everything now and then"
-safety = "2min"
-liveness = "90s"
-
-[cluster]
-nodes = 5
-spares = 1
-metastore = "abstract"
-
-[[topic]]
-name = "orders"
-partitions = 6
-
-[workload]
-produce = { per_second = 20, burst = { every = "10s", records = 100 } }
-consume = { per_second = 50, late = 0.05, twice = 0.05 }
-
-[network]
-loss = 0.01
-museum = { chance = 0.01, up_to = "1min" }
-
-[chance]                    # times a minute
-kill = 2
-power_loss = 1
-long_death = 0.5
-one_way_cut = 1
-drain = 1
-cancel = 1
-move = 6
-"#;
 
 /// Returns the reference of the format of scenarios, for people.
 ///
@@ -213,7 +107,7 @@ fn intro(text: &mut String) {
 }
 
 fn heading(text: &mut String, title: &str) {
-    text.push_str(&format!("\n\n{title}\n{}\n\n", "-".repeat(title.chars().count())));
+    add(text, format!("\n\n{title}\n{}\n\n", "-".repeat(title.chars().count())));
 }
 
 fn keys(text: &mut String, title: &str, says: &str, skip: &[&str], keys: &[Key]) {
@@ -239,7 +133,7 @@ fn describe(text: &mut String, indent: usize, key: &Key) {
     };
     let need = paces(key.name).filter(|_| indent == 2).map_or(need, |paces| format!(", {paces}"));
     let example = format!("{:indent$}{} = {}", "", key.name, key.example);
-    text.push_str(&format!("{example:<48} # {}{need}\n", key.short));
+    add(text, format!("{example:<48} # {}{need}\n", key.short));
     let words =
         if key.short == "word" { format!("One of {}.", (key.kind)()) } else { String::new() };
     paragraph(text, indent + 4, &format!("{} {words}", joined(key.about)));
@@ -287,7 +181,7 @@ fn values(text: &mut String) {
         ("word", "one of those that the key lists".to_owned()),
     ];
     for (short, kind) in all {
-        text.push_str(&format!("  {short}\n"));
+        add(text, format!("  {short}\n"));
         paragraph(text, 6, &format!("{kind}."));
     }
     text.push('\n');
@@ -374,6 +268,14 @@ fn events(text: &mut String) {
     for name in WAITING {
         text.push_str(&named(name));
     }
+    for (of, names) in [
+        ("reason of a `reply` that is \"refused\"", REASONS),
+        ("reason of a `reply` that is \"blocked\"", BLOCKERS),
+    ] {
+        text.push('\n');
+        paragraph(text, 0, &format!("{of}:"));
+        paragraph(text, 4, &names.join(", "));
+    }
 }
 
 fn named(name: &str) -> String {
@@ -395,7 +297,7 @@ fn actions(text: &mut String) {
          liveness phase for the core that it heals. Operators ask again until they are answered.",
     );
     for action in Action::VARIANTS {
-        text.push_str(&format!("\n  do = \"{}\"\n", action.name));
+        add(text, format!("\n  do = \"{}\"\n", action.name));
         paragraph(text, 6, &joined(action.about));
         for key in action.keys {
             describe(text, 6, key);
@@ -414,11 +316,11 @@ fn expectations(text: &mut String) {
     );
     text.push('\n');
     for (example, says) in Expect::KEYS {
-        text.push_str(&format!("  {example}\n"));
+        add(text, format!("  {example}\n"));
         paragraph(text, 6, says);
     }
     for condition in Condition::VARIANTS {
-        text.push_str(&format!("\n  {}\n", example_of(condition.name, condition.keys)));
+        add(text, format!("\n  {}\n", example_of(condition.name, condition.keys)));
         paragraph(text, 6, &joined(condition.about));
         for key in condition.keys {
             describe(text, 6, key);

@@ -332,6 +332,12 @@ macro_rules! words {
                     $(Self::$variant => $word,)+
                 }
             }
+
+            /// Returns what a word means, if it is one of these.
+            #[must_use]
+            pub fn from_word(word: &str) -> Option<Self> {
+                Self::ALL.iter().find(|known| known.word() == word).copied()
+            }
         }
 
         impl $crate::scenario::table::Value for $name {

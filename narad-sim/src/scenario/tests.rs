@@ -11,8 +11,8 @@ fn options() -> impl Strategy<Value = DrawOptions> {
     let bias = proptest::option::of(proptest::sample::select(Bias::ALL));
     let metastore = proptest::option::of(proptest::sample::select(MetastoreKind::ALL));
     (bias, metastore).prop_map(|(bias, metastore)| DrawOptions {
-        bias,
         metastore,
+        bias,
         ..DrawOptions::default()
     })
 }

@@ -2,7 +2,8 @@
 
 mod about;
 
-use narad_core::metastore::Command;
+use narad_core::controller::preflight::Blocker;
+use narad_core::metastore::{Command, Reason};
 use narad_core::node::{Gating, Note, Operation, Staging};
 use narad_core::{controller, freeze, host, lease, mover, peer};
 
@@ -201,6 +202,60 @@ names! {
     mover::Waiting::FlipRejected(_) => "flip-rejected",
 }
 
+names! {
+    /// Reasons for which the state machine refuses a command.
+    REASONS;
+    /// Returns what a reason is called.
+    reason_name(reason: &Reason);
+    Reason::Gone => "gone",
+    Reason::UnknownMember => "unknown-member",
+    Reason::UnknownTopic => "unknown-topic",
+    Reason::NotYours => "not-yours",
+    Reason::OwnerChanged => "owner-changed",
+    Reason::EpochChanged => "epoch-changed",
+    Reason::MoveChanged => "move-changed",
+    Reason::NotTarget => "not-target",
+    Reason::AttemptBurned => "attempt-burned",
+    Reason::TokenRevoked => "token-revoked",
+    Reason::TokenStale => "token-stale",
+    Reason::NotDead => "not-dead",
+    Reason::CopyBehind => "copy-behind",
+    Reason::Forgotten => "forgotten",
+    Reason::NotOwner => "not-owner",
+    Reason::NodeDead => "node-dead",
+    Reason::NodeDraining => "node-draining",
+    Reason::NodeRetired => "node-retired",
+    Reason::NodeUnregistered => "node-unregistered",
+    Reason::AlreadyThere => "already-there",
+    Reason::AlreadyAssigned => "already-assigned",
+    Reason::NameTaken => "name-taken",
+    Reason::WrongStore => "wrong-store",
+    Reason::StaleIncarnation => "stale-incarnation",
+    Reason::NotDraining => "not-draining",
+    Reason::NotDrainedOut => "not-drained-out",
+    Reason::OwnsPartitions => "owns-partitions",
+    Reason::IsTarget => "is-target",
+    Reason::BelowMinVoters => "below-min-voters",
+    Reason::NoHealthyMajority => "no-healthy-majority",
+    Reason::NeedsReceipt => "needs-receipt",
+    Reason::OutOfRange => "out-of-range",
+    Reason::UnsafeTiming => "unsafe-timing",
+}
+
+names! {
+    /// Reasons for which a decommission is refused before it begins.
+    BLOCKERS;
+    /// Returns what such a reason is called.
+    blocker_name(blocker: &Blocker);
+    Blocker::UnknownMember => "unknown-member",
+    Blocker::Retired => "retired",
+    Blocker::BelowMinVoters { .. } => "below-min-voters",
+    Blocker::NoHealthyMajority { .. } => "no-healthy-majority",
+    Blocker::NoReceivers { .. } => "no-receivers",
+    Blocker::OwnerDead { .. } => "owner-dead",
+    Blocker::Pinned { .. } => "pinned",
+}
+
 /// An append of records by the owner: its effect is the admission at the gate, it is performed when
 /// the records are durable, and done when it has been checked again and acknowledged.
 pub const COMMIT: &str = "commit";
@@ -265,5 +320,19 @@ pub const fn names_of(stage: Stage) -> &'static [(&'static str, &'static [&'stat
         Stage::Note => &[("notes", NOTES)],
         Stage::Phase => &[("phases of a move", PHASES)],
         Stage::Freeze => &[("ends of a freeze", FREEZES)],
+    }
+}
+
+/// Returns what an operation is called as an event: a question by the question's name, a proposal,
+/// carried or appended, by the command's.
+#[must_use]
+pub const fn event_name(operation: &Operation) -> &'static str {
+    match operation {
+        Operation::Append(entry)
+        | Operation::Call { request: peer::Request::Propose(entry), .. } => {
+            command_name(&entry.command)
+        }
+        Operation::Call { request, .. } => call_name(request),
+        other => operation_name(other),
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use narad_core::config::Config;
 use narad_core::effects::Effects;
 use narad_core::ids::{Incarnation, NodeId, StoreUuid};
+use narad_core::metastore::State;
 use narad_core::node::Identity as Me;
 use narad_core::peer::{Answer, Request};
 use narad_runtime::broker::{Broker, Standpoint};
@@ -28,6 +29,13 @@ use crate::scenario::Raft as RaftTimes;
 use crate::time::Time;
 use crate::trace::Kind;
 
+/// A process that has started, the state that it started from, and what it asks for.
+struct Booted {
+    process: Process,
+    state: State,
+    actions: Actions,
+}
+
 /// Why a process could not start; it says so and ends.
 type NotStarted = String;
 
@@ -44,13 +52,13 @@ impl World {
         let now = self.now;
         self.machines[machine].clock.restart(now);
         match self.boot(machine) {
-            Ok(Some((process, mut actions))) => {
+            Ok(Some(Booted { process, state, mut actions })) => {
                 let (life, node) = (process.incarnation, process.replica.node().identity().node);
                 self.machines[machine].process = Some(process);
                 self.recorder.line(now, Kind::Fault, "start", Some(machine), None, None);
                 self.recorder.count("restarts");
                 self.observe(Fact::Started { node, life });
-                self.restored(machine);
+                self.observe(Fact::Restored { node, state: &state });
                 self.carry_out(machine, &mut actions);
                 self.set_recurring(machine);
                 self.plan_wake(machine);
@@ -81,7 +89,7 @@ impl World {
     }
 
     /// The same steps in the same order as the real server's.
-    fn boot(&mut self, machine: usize) -> Result<Option<(Process, Actions)>, NotStarted> {
+    fn boot(&mut self, machine: usize) -> Result<Option<Booted>, NotStarted> {
         let now = self.now;
         let draw = self.chance.branch("store-uuid").branch_no(machine as u64 ^ now.0).any();
         let it = &mut self.machines[machine];
@@ -130,7 +138,7 @@ impl World {
             (None, Some(log)) => Replicated::of_abstract(log, &hearing, now, seat, &mut actions),
             (None, None) => unreachable!("a machine has one log or the other"),
         };
-        let replica = replica.map_err(|error| text(&error))?;
+        let (replica, state) = replica.map_err(|error| text(&error))?;
         let process = Process {
             replica,
             incarnation: life,
@@ -147,7 +155,7 @@ impl World {
             phases: BTreeMap::new(),
             spins: (now, 0),
         };
-        Ok(Some((process, actions)))
+        Ok(Some(Booted { process, state, actions }))
     }
 
     pub(super) fn remember_node(&mut self, node: NodeId, machine: usize) {
@@ -295,14 +303,6 @@ impl World {
         if let Some(node) = self.machines[machine].node {
             self.observe(Fact::Disk { node, change });
         }
-    }
-
-    /// Tells of the state that a node starts from.
-    fn restored(&mut self, machine: usize) {
-        let Some(process) = &self.machines[machine].process else { return };
-        let node = process.replica.node().identity().node;
-        let state = process.replica.node().state().clone();
-        self.observe(Fact::Restored { node, state: &state });
     }
 
     fn begin_to_join(&mut self, machine: usize) {

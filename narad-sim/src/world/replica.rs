@@ -68,38 +68,40 @@ impl Reach for Hearing<'_> {
 }
 
 impl Replicated {
+    /// Opens a share of the real log; also returns the state that the node starts from.
     pub(super) fn of_raft(
         config: RaftConfig,
         store: MemStore,
         seat: Seat,
         out: &mut Actions,
-    ) -> Result<Self, ReplicaError> {
+    ) -> Result<(Self, State), ReplicaError> {
         let (raft, restored) = Raft::open(config, store)?;
         let state = restored.as_ref().map(load).transpose()?.unwrap_or_default();
         let (now, timeout) = (seat.now, seat.config.request_timeout);
         let mut first = Effects::default();
-        let node = seat.node(state, &mut first);
+        let node = seat.node(state.clone(), &mut first);
         let mut replica = Replica::new(now, raft, node, timeout, &mut first, out)?;
         replica.carry_appends();
-        Ok(Self::Raft(Box::new(replica)))
+        Ok((Self::Raft(Box::new(replica)), state))
     }
 
+    /// Takes a place at the abstract log; also returns the state that the node starts from.
     pub(super) fn of_abstract(
         log: &mut AbstractLog,
         hearing: &Hearing<'_>,
         true_now: Time,
         seat: Seat,
         out: &mut Actions,
-    ) -> Result<Self, ReplicaError> {
+    ) -> Result<(Self, State), ReplicaError> {
         let state = log.start(true_now, seat.me.node, hearing);
         let (now, me, timeout) = (seat.now, seat.me.node, seat.config.request_timeout);
         let mut first = Effects::default();
-        let node = seat.node(state, &mut first);
+        let node = seat.node(state.clone(), &mut first);
         let mut access = Access { now: true_now, log, reach: hearing };
         let mut replica =
             AbstractReplica::new(now, me, node, timeout, &mut first, &mut access, out)?;
         replica.hand_out_appends();
-        Ok(Self::Abstract(Box::new(replica)))
+        Ok((Self::Abstract(Box::new(replica)), state))
     }
 
     pub(crate) fn node(&self) -> &Node {

@@ -148,7 +148,7 @@ impl World {
         let partition = fetch.partition;
         let outcome = match read_next(process, fetch) {
             Some((epoch, hwm, records)) => {
-                self.handed_out(machine, partition, epoch, hwm, &records);
+                self.handed_out(partition, machine, epoch, hwm, &records);
                 Fetched::Records { epoch, records }
             }
             None => {
@@ -264,7 +264,7 @@ fn read_next(process: &super::machine::Process, fetch: &Fetch) -> Option<Next> {
     let position = log.position();
     let committed = position.committed.unwrap_or(bounds.start).max(bounds.start);
     let from = match fetch.from {
-        Some((of, offset)) if of == epoch => offset.max(bounds.start),
+        Some((of, offset)) if of == epoch => offset.max(committed),
         Some(_) | None => committed,
     };
     let records = log.read(from, World::fetch_bytes_max()).ok()?;

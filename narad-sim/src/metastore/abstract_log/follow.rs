@@ -95,8 +95,10 @@ impl AbstractLog {
             // Its entries are gone; only a leader has a snapshot for it.
             if hears && takes_part && !self.is_halted {
                 // A snapshot that does not name its receiver would be ignored.
-                let image = self.images.back().filter(|image| image.configuration().contains(node));
-                let image = image.map_or_else(|| Arc::new(self.state.clone()), Arc::clone);
+                let names = |state: &State| state.configuration().contains(node);
+                let image = self.images.back().filter(|image| names(image)).cloned();
+                let fresh = || names(&self.state).then(|| Arc::new(self.state.clone()));
+                let Some(image) = image.or_else(fresh) else { return };
                 self.give_snapshot(node, image);
                 self.apply_soon(node);
             }

@@ -132,6 +132,39 @@ fn a_node_lags_and_catches_up() {
     assert_eq!(world.processes[&slow].believes, None);
 }
 
+/// H8: a process begins with the last image that its node had applied, and not before.
+#[test]
+fn a_restart_begins_with_the_last_image() {
+    let mut world = quiet();
+    let born = world.restored[0].applied();
+    for _ in 0..20 {
+        assert!(world.append(leader(&world)));
+        world.run(100);
+    }
+    let node = leader(&world);
+    let applied = world.processes[&node].applied;
+    world.stop(node);
+    world.start(node);
+    let begun = world.processes[&node].applied;
+    assert!(begun > born && begun.0 + 8 > applied.0, "{begun:?} of {applied:?}");
+    world.run(5_000);
+    world.check_at_rest();
+}
+
+/// Platform facts: a leader answers no barrier before it has committed an entry of its own.
+#[test]
+fn a_barrier_waits_for_the_first_entry_of_a_reign() {
+    let mut world = quiet();
+    let heir = world.log.unseat(world.now, None, Why::Chance, &world.wires).expect("one can");
+    world.barrier(heir, false);
+    let op = *world.processes[&heir].barriers.keys().next().expect("it waits");
+    world.log.confirm(heir, op, &world.wires);
+    world.run(0);
+    assert_eq!(world.passed, 0);
+    world.run(1_000);
+    assert_eq!(world.passed, 1);
+}
+
 /// H27: a node that was away for long is given a snapshot, as is one that a scenario skips ahead.
 #[test]
 fn a_snapshot_skips_entries() {
@@ -170,6 +203,9 @@ fn members_come_and_go() {
         world.run(1_000);
         said
     };
+    for _ in 0..40 {
+        assert!(world.append(lead));
+    }
     world.start(n(4));
     world.run(1_000);
     assert_eq!(world.processes[&n(4)].applied, LogIndex(0));

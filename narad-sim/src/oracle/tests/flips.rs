@@ -72,6 +72,26 @@ fn only_the_disk_that_held_a_record_excuses_its_loss() {
     }
 }
 
+/// Covers S1 and S8: bits that rot in staging rot in the copy that the same life makes of it; a
+/// later life reads what it finds.
+#[test]
+fn rot_in_staging_excuses_the_copy_of_the_same_life() {
+    for (restarted, found) in [(false, &[][..]), (true, &["S1", "S8"][..])] {
+        let (mut bench, attempt, capture) = captured();
+        let (node, partition, data) = (N2, bench.p(0), attempt);
+        let change = DiskChange::Rotted(partition, Directory::Staging);
+        bench.tell(Fact::Disk { node, change });
+        if restarted {
+            bench.tell(Fact::Started { node, life: Incarnation(2) });
+        }
+        bench.tell(Fact::Installed { node, partition, data });
+        bench.log_mut(2, attempt).records.remove(1);
+        let flip = bench.flip(attempt, &capture);
+        bench.commit(2, flip);
+        bench.breaks(found);
+    }
+}
+
 /// Covers S1: what retention takes is not missed.
 #[test]
 fn retention_excuses_what_it_took() {

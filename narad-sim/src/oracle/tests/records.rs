@@ -132,6 +132,11 @@ fn a_position_is_what_consumers_acknowledged() {
     bench.tell(Fact::Started { node: N1, life: Incarnation(2) });
     bench.stand_at(1, 1, 1, 3);
     bench.holds();
+    // So may a log that is opened again after its disk failed.
+    let mut bench = begun();
+    bench.open(1, BIRTH, 1);
+    bench.stand_at(1, 1, 1, 3);
+    bench.holds();
 }
 
 /// Covers S11: what one life took the acknowledgement of is not handed out by it again.

@@ -133,7 +133,7 @@ pub(super) const LATER: &[Plant] = &[
         place: "narad-core/src/lease.rs, Lease::look",
         removes: "A node takes the row of an earlier life for its own registration, and acts on \
          rows of then.",
-        noticed_by: &["S2", "S1"],
+        noticed_by: &["L5", "L1", "S2", "S1"],
         hint: "Restart a node that was promoted away from, with its log far behind.",
         bias: &[Restarts, DeadSource, SlowApply],
         net: None,

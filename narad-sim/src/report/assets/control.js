@@ -230,7 +230,7 @@ for (const [id, act] of [["zoom-in", () => zoom(0.5)], ["zoom-out", () => zoom(2
 const filtersChanged = () => { hideTip(); layout(); redraw(); table(); };
 const chips = document.getElementById("chips");
 GROUPS.forEach(([words, name], number) => {
-  if (!group.includes(number)) return;
+  if (!present[number]) return;
   const label = document.createElement("label"), input = document.createElement("input");
   input.type = "checkbox";
   input.checked = filter.groups[number];

@@ -172,7 +172,7 @@ function wires() {
   for (const message of messages) {
     const [sent, last] = message;
     if (T[sent] > view.to) break;
-    if ((last < 0 ? end : T[last]) < view.from || data.node[sent] === data.peer[sent] || !data.node[sent] || !data.peer[sent]) continue;
+    if (T[last < 0 ? sent : last] < view.from || data.node[sent] === data.peer[sent] || !data.node[sent] || !data.peer[sent]) continue;
     if (passes(sent)) shown.push(message);
   }
   const stride = Math.max(1, Math.ceil(shown.length / MESSAGES_MAX));
@@ -182,7 +182,8 @@ function wires() {
     const [sent, last] = shown[at];
     const from = nodeY(data.node[sent] - 1) + 22, to = nodeY(data.peer[sent] - 1) + 22;
     const isLost = last >= 0 && data.kind[last] === K.drop;
-    const x1 = x(T[sent]), x2 = last < 0 ? x(end) : x(T[last]), y2 = isLost ? (from + to) / 2 : to;
+    // One that was not seen again is a stub: nobody knows how far it came.
+    const x1 = x(T[sent]), x2 = last < 0 ? x1 + 5 : x(T[last]), y2 = last < 0 ? from + (to - from) / 4 : isLost ? (from + to) / 2 : to;
     pen.strokeStyle = isLost ? ink.bad : [ink.raft, ink.raft, ink.move, ink.call, ink.records][group[sent]];
     pen.globalAlpha = Math.min(1, Math.max(0.12, (isLost ? 0.8 : 0.6) / Math.max(1, dense * 1.5)));
     if (isLost || last < 0) pen.setLineDash([3, 3]);
@@ -311,6 +312,8 @@ function draw() {
   pen.restore();
   const notes = [instant(view.from) + " to " + instant(view.to) + " (" + duration(view.to - view.from) + ")", shown.toLocaleString("en") + " events in view"];
   notes.push(drawn < all ? "1 message in " + Math.ceil(all / drawn) + " drawn of " + all.toLocaleString("en") + ": zoom in for the rest" : all.toLocaleString("en") + " messages");
+  const off = GROUPS.filter((_, number) => present[number] && !filter.groups[number]).map(([words]) => words);
+  if (off.length) notes.push("switched off: " + off.join(", "));
   if (place.sub) notes.push(place.sub);
   document.getElementById("status").textContent = notes.join(" · ");
   drawOverview();

@@ -37,7 +37,7 @@ for (let i = 0; i < count; i++) {
   group[i] = isMessage ? groupOfName[data.name[i]] : groupOfKind[KIND[kind]] ?? ALWAYS;
 }
 
-// Messages: by the lines that sent them and that tell their end, -1 for those still on their way.
+// Messages: by the lines that sent them and that tell their end, -1 where none does.
 const messages = [];
 const partner = new Int32Array(count).fill(-1);
 {
@@ -54,7 +54,12 @@ const partner = new Int32Array(count).fill(-1);
   messages.sort((a, b) => a[0] - b[0]);
 }
 
-const filter = { groups: GROUPS.map(([, name]) => name !== "beat" && name !== "wake"), node: 0, partition: 0, word: "" };
+// What would hide everything else is off at first: the status line says so.
+const CROWD = 3000;
+const present = new Float64Array(GROUPS.length);
+for (let i = 0; i < count; i++) if (group[i] !== ALWAYS) present[group[i]]++;
+const isOn = ([, name], number) => name !== "beat" && name !== "wake" && !((name === "raft" || name === "records") && present[number] > CROWD);
+const filter = { groups: GROUPS.map(isOn), node: 0, partition: 0, word: "" };
 let wordHits = null;
 
 function setWord(word) {
@@ -130,7 +135,7 @@ function about(i) {
       rows.push((data.kind[last] === K.drop ? "lost " : "arrived ") + instant(T[last]) + took);
       if (data.kind[last] === K.drop && last !== i && textOf(last)) rows.push(textOf(last));
     } else {
-      rows.push("still on its way at the end");
+      rows.push("not seen to arrive, nor to be lost");
     }
   } else {
     const where = data.node[i] ? " at " + nodeName(data.node[i]) : "";

@@ -8,7 +8,10 @@ use crate::scenario::name::{TopicName, Who};
 use crate::scenario::step::When;
 use crate::scenario::{Action, Machine};
 
-impl Draft<'_> {
+/// Something that an operator does at a time.
+type Operate<'c> = fn(&mut Draft<'c>, When);
+
+impl<'c> Draft<'c> {
     /// Has something move early, and again and again.
     pub(super) fn operators(&mut self) {
         let end = self.safety_ms() * 4 / 5;
@@ -27,7 +30,7 @@ impl Draft<'_> {
         let membership = if self.leans(Bias::Membership) { 3 } else { 1 };
         let topics = if self.leans(Bias::Topics) { 6 } else { 1 };
         // The first one is a move, or makes the planner move something.
-        let weights: [(u64, fn(&mut Self, When)); 10] = [
+        let weights: [(u64, Operate<'c>); 10] = [
             (10, Self::operate_move),
             (4 * membership, Self::operate_drain),
             (3 * membership, Self::operate_join),
@@ -35,9 +38,9 @@ impl Draft<'_> {
             (if first { 0 } else { 3 }, Self::operate_abort),
             (if first { 0 } else { 2 }, Self::operate_unpin),
             (if first { 0 } else { 2 }, Self::operate_transfer),
-            (if first { 0 } else { 1 }, Self::operate_policy),
+            (u64::from(!first), Self::operate_policy),
             (if first { 0 } else { topics }, Self::operate_topic),
-            (if first { 0 } else { 1 }, Self::operate_restart),
+            (u64::from(!first), Self::operate_restart),
         ];
         let total: u64 = weights.iter().map(|(weight, _)| weight).sum();
         let mut drawn = self.dice.below(total);
@@ -104,7 +107,8 @@ impl Draft<'_> {
             // Shorter than the lease allows: it must be refused.
             2 => set.force_promote_after = Some(Duration::from_millis(100)),
             _ => {
-                set.lease = Some(*self.dice.pick(&[Duration::from_secs(3), Duration::from_secs(2)]))
+                let leases = [Duration::from_secs(3), Duration::from_secs(2)];
+                set.lease = Some(*self.dice.pick(&leases));
             }
         }
         self.push(at(when, Action::Policy { set }));

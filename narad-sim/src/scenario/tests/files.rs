@@ -71,8 +71,7 @@ fn companions(action: &Variant, key: Option<&str>) -> String {
         "fail" | "crash-within" => "on = { effect = \"install\" }\n",
         "save-disk" => "label = \"kept\"\n",
         "slow" if key != Some("bandwidth") => "bandwidth = 1000\n",
-        "rot" if key != Some("partition") => "partition = \"orders/0\"\n",
-        "propose" if key != Some("partition") => "partition = \"orders/0\"\n",
+        "rot" | "propose" if key != Some("partition") => "partition = \"orders/0\"\n",
         _ => "",
     };
     let more = match (action.name, key) {

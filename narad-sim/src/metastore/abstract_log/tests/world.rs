@@ -166,6 +166,7 @@ impl World {
             | Event::Skipped { index } => *index,
             Event::Restored(state) => {
                 assert!(state.applied() > process.applied, "a snapshot goes forwards");
+                assert!(state.configuration().contains(node), "a snapshot names its receiver");
                 process.applied = state.applied();
                 self.restored.push(State::clone(state));
                 return;
