@@ -11,12 +11,15 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use crate::lab::Laboratory;
 
 mod draw;
+mod drawing;
 mod exit;
+mod explore;
 mod input;
 mod plan;
 mod plant;
 mod progress;
 mod replay;
+mod report;
 mod run;
 mod shrink;
 mod sweep;
@@ -78,8 +81,12 @@ pub enum Command {
     Replay(replay::ReplayArgs),
     /// Find the simplest scenario that still fails
     Shrink(shrink::ShrinkArgs),
+    /// Walk every schedule of a small world
+    Explore(explore::ExploreArgs),
     /// Plant bugs, and see whether a sweep notices
     Plant(plant::PlantArgs),
+    /// Make a page that shows a run or a sweep
+    Report(report::ReportArgs),
     /// Show what the planner would do with a placement, and why
     Plan(plan::PlanArgs),
     /// Print the scenario that a seed draws
@@ -107,6 +114,8 @@ pub fn run<L: Laboratory>(cli: Cli, lab: &L, terminal: &mut Terminal) -> ExitCod
         Command::Replay(args) => replay::run(args, lab, &global, terminal),
         Command::Shrink(args) => shrink::run(args, lab, &global, terminal),
         Command::Plant(args) => plant::run(args, lab, &global, terminal),
+        Command::Explore(args) => explore::run(args, lab, &global, terminal),
+        Command::Report(args) => report::run(args, &global, terminal),
         Command::Plan(args) => plan::run(args, &global, terminal),
         Command::Draw(args) => draw::run(args, lab, &global, terminal),
         Command::Schema => schema(&lab.schema(), &global, terminal),

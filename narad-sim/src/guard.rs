@@ -20,28 +20,31 @@ pub fn run<L: Laboratory>(
     watch: Option<&mut dyn Watch>,
     stop: Stop<'_>,
 ) -> Finished {
-    hook();
     let pulse = Pulse::default();
     // Shortens two lifetimes, which needs a place where the object is made anew.
-    let watch = match watch {
-        Some(watch) => Some(watch as &mut dyn Watch),
-        None => None,
-    };
+    let watch = watch.map(|watch| -> &mut dyn Watch { watch });
     let options = RunOptions { seed, watch, stop, pulse: &pulse };
-    let before = WATCHED.replace(true);
     // Nothing of a world that panicked is looked at again, except the pulse, which is two numbers.
-    let outcome = panic::catch_unwind(AssertUnwindSafe(|| lab.run(scenario, options)));
-    WATCHED.set(before);
+    let outcome = quietly(|| panic::catch_unwind(AssertUnwindSafe(|| lab.run(scenario, options))));
     outcome.unwrap_or_else(|payload| {
         let seen = SEEN.take();
         let text = seen.unwrap_or_else(|| message(payload.as_ref()).to_owned());
         let (event, at_us) = (pulse.event.get(), pulse.at_us.get());
         let violation = Violation { invariant: "panic".into(), at_us, event, text };
         let mut summary = bare(lab.name(scenario), seed, violation);
-        summary.metastore = lab.metastore(scenario).name().into();
+        summary.metastore = lab.metastore(scenario).word().into();
         summary.nodes = u32::try_from(lab.burden(scenario).nodes).unwrap_or(u32::MAX);
         Finished { summary, complete: true }
     })
+}
+
+/// Does something whose panics are caught and reported by itself: nothing is printed.
+pub fn quietly<T>(work: impl FnOnce() -> T) -> T {
+    hook();
+    let before = WATCHED.replace(true);
+    let result = work();
+    WATCHED.set(before);
+    result
 }
 
 /// Keeps what a watched run panics with, and prints nothing; leaves all other panics alone.
@@ -71,26 +74,9 @@ fn bare(scenario: &str, seed: u64, violation: Violation) -> Summary {
     Summary {
         scenario: scenario.into(),
         seed,
-        metastore: String::new(),
-        classes: Vec::new(),
-        nodes: 0,
-        partitions: 0,
         events: violation.event,
         simulated_us: violation.at_us,
-        acked: 0,
-        delivered: 0,
-        duplicates: 0,
-        moves_planned: 0,
-        moves_done: 0,
-        moves_forced: 0,
-        moves_given_up: 0,
-        freezes_us: Vec::new(),
-        copied_bytes: 0,
-        write_over_copy: None,
-        notes: std::collections::BTreeMap::new(),
-        faults: std::collections::BTreeMap::new(),
         violations: vec![violation],
-        waiting: Vec::new(),
-        trace_hash: 0,
+        ..Summary::default()
     }
 }

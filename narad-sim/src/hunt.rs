@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::guard;
 use crate::lab::{Bug, Laboratory, NoSuchBug, Stop};
 use crate::outcome::{Verdict, Violation};
+use crate::scenario::DrawOptions;
 use crate::sweep::in_order;
 
 /// How hard to look for one bug.
@@ -18,8 +19,6 @@ use crate::sweep::in_order;
 pub struct Effort<'a> {
     /// Most runs.
     pub seeds: u64,
-    /// How many of the first runs are of the bug's hint, if it has one; the others are drawn.
-    pub hinted: u64,
     /// How many threads.
     pub jobs: NonZeroUsize,
     /// Asked before each run whether time is up.
@@ -45,9 +44,9 @@ pub struct Hunted {
     pub seeds: u64,
     /// The seed of the run that failed.
     pub seed: Option<u64>,
-    /// The scenario of the run that failed: the bug's hint, or a drawn one.
+    /// The name of the scenario of the run that failed.
     pub scenario: Option<String>,
-    /// Whether it was the bug's hint.
+    /// Whether it was a hint of the bug, and not drawn evenly.
     pub hinted: bool,
     /// How that run ended.
     pub verdict: Option<Verdict>,
@@ -65,13 +64,10 @@ pub struct Hunted {
 ///
 /// If this build has no such bug.
 pub fn hunt<L: Laboratory>(lab: &L, bug: &Bug, effort: Effort<'_>) -> Result<Hunted, NoSuchBug> {
-    let is_hinted = lab.hint(&bug.name, 0).is_some();
-    let hinted = if is_hinted { effort.hinted.min(effort.seeds) } else { 0 };
-    // The seeds of both parts begin at the same number, so that a drawn run is one of any sweep.
-    let of = |number: u64| match lab.hint(&bug.name, number).filter(|_| number < hinted) {
-        Some(hint) => (hint, number),
-        None => (lab.draw(number - hinted), number - hinted),
-    };
+    // One in two is drawn evenly: whoever wrote the hint may be wrong.
+    let hint = |number: u64| lab.hint(&bug.name, number).filter(|_| number.is_multiple_of(2));
+    let drawn = DrawOptions::default();
+    let of = |number: u64| hint(number).unwrap_or_else(|| lab.draw(number, &drawn));
     let mut hunted = Hunted {
         bug: bug.name.clone(),
         found: false,
@@ -92,8 +88,7 @@ pub fn hunt<L: Laboratory>(lab: &L, bug: &Bug, effort: Effort<'_>) -> Result<Hun
             effort.jobs,
             effort.interrupt,
             |number, stop| {
-                let (scenario, seed) = of(number);
-                let finished = guard::run(lab, &scenario, seed, None, stop);
+                let finished = guard::run(lab, &of(number), number, None, stop);
                 finished.complete.then_some(finished.summary)
             },
             |number, summary| {
@@ -107,16 +102,15 @@ pub fn hunt<L: Laboratory>(lab: &L, bug: &Bug, effort: Effort<'_>) -> Result<Hun
         );
         lab.plant(None)?;
         let Some((number, summary)) = failed else { break };
-        let (scenario, seed) = of(number);
-        let clean = guard::run(lab, &scenario, seed, None, Stop::when(effort.interrupt));
+        let clean = guard::run(lab, &of(number), number, None, Stop::when(effort.interrupt));
         if !clean.summary.violations.is_empty() {
             hunted.alarms += 1;
             continue;
         }
         hunted.found = true;
-        hunted.seed = Some(seed);
+        hunted.seed = Some(number);
         hunted.scenario = Some(summary.scenario.clone());
-        hunted.hinted = number < hinted;
+        hunted.hinted = hint(number).is_some();
         hunted.verdict = Some(summary.verdict());
         hunted.violation = summary.gravest().cloned();
         break;

@@ -8,6 +8,7 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::outcome::Summary;
+use crate::scenario::{DrawOptions, MetastoreKind};
 use crate::trace::Line;
 
 /// Reads scenarios, draws them, and runs them.
@@ -27,7 +28,7 @@ pub trait Laboratory: Sync {
     fn parse(&self, text: &str, name: &str) -> Result<Self::Scenario, String>;
 
     /// Draws a whole scenario from a seed.
-    fn draw(&self, seed: u64) -> Self::Scenario;
+    fn draw(&self, seed: u64, options: &DrawOptions) -> Self::Scenario;
 
     /// Returns the scenario as a file that reads back as the same.
     fn text(&self, scenario: &Self::Scenario) -> String;
@@ -39,10 +40,14 @@ pub trait Laboratory: Sync {
     fn seed(&self, scenario: &Self::Scenario) -> u64;
 
     /// Returns which log it asks for.
-    fn metastore(&self, scenario: &Self::Scenario) -> Metastore;
+    fn metastore(&self, scenario: &Self::Scenario) -> MetastoreKind;
 
     /// Changes what the file says about the run: the seed, and the metastore if one is given.
-    fn adjust(&self, scenario: &mut Self::Scenario, seed: u64, metastore: Option<Metastore>);
+    fn adjust(&self, scenario: &mut Self::Scenario, seed: u64, metastore: Option<MetastoreKind>);
+
+    /// Returns the scenario with everything that its rates would bring about with this seed as steps
+    /// of their own, so that they can be taken away one by one; nothing if it has no such rates.
+    fn explicit(&self, scenario: &Self::Scenario, seed: u64) -> Option<Self::Scenario>;
 
     /// Returns simpler scenarios, the boldest first.
     fn shrinks(&self, scenario: &Self::Scenario) -> Vec<Self::Scenario>;
@@ -69,29 +74,10 @@ pub trait Laboratory: Sync {
     /// If this build has no such bug.
     fn plant(&self, name: Option<&str>) -> Result<(), NoSuchBug>;
 
-    /// Returns a scenario in which a bug is likely to show, where somebody knows of one. It must pass
-    /// without the bug, and must not call for what the bug does.
-    fn hint(&self, bug: &str, seed: u64) -> Option<Self::Scenario>;
-}
-
-/// Which log keeps the metadata.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Metastore {
-    /// Real raft-rs.
-    Raft,
-    /// A linearizable log without an algorithm: faster.
-    Abstract,
-}
-
-impl Metastore {
-    /// Returns its name in scenarios and rows.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Raft => "raft",
-            Self::Abstract => "abstract",
-        }
-    }
+    /// Returns a scenario for the n-th try at finding a bug, in which it is likelier to show than in
+    /// one that is drawn evenly, where somebody knows of one. It must pass without the bug, and must
+    /// not call for what the bug does.
+    fn hint(&self, bug: &str, number: u64) -> Option<Self::Scenario>;
 }
 
 /// How a run is to go.
@@ -160,7 +146,7 @@ impl<'a> Stop<'a> {
 /// How far a run is. It outlives a panic.
 #[derive(Debug, Default)]
 pub struct Pulse {
-    /// How many events have begun.
+    /// How many events have happened.
     pub event: Cell<u64>,
     /// The true time of the last one, in microseconds.
     pub at_us: Cell<u64>,

@@ -1,12 +1,17 @@
 //! One run: a scenario and a seed, from the first event to the verdict.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::mem;
+use std::ops::ControlFlow;
+use std::rc::Rc;
 use std::time::Duration;
 
+use crate::lab::{Describe, Pulse, Stop, Watch};
 use crate::outcome::Summary;
 use crate::scenario::Scenario;
 use crate::time::Time;
+use crate::trace::Line;
 use crate::world::World;
 use crate::world::observe::Sink;
 
@@ -15,14 +20,12 @@ use crate::world::observe::Sink;
 pub struct RunOptions<'a> {
     /// The seed; the scenario's own without one.
     pub seed: Option<u64>,
-    /// Takes the lines of the trace.
-    pub trace: Option<Sink>,
-    /// Ends the run early when it becomes true.
-    pub stop: Option<&'a AtomicBool>,
-    /// Ends the run before this event.
-    pub until_event: Option<u64>,
-    /// Told of the simulated time now and then.
-    pub progress: Option<&'a mut dyn FnMut(Duration)>,
+    /// Told every line, and may end the run; without it, a run spends nothing on text.
+    pub watch: Option<&'a mut (dyn Watch + 'a)>,
+    /// Asked now and then whether somebody wants an end.
+    pub stop: Stop<'a>,
+    /// Told how far the run is.
+    pub pulse: Option<&'a Pulse>,
 }
 
 impl std::fmt::Debug for RunOptions<'_> {
@@ -36,6 +39,8 @@ impl std::fmt::Debug for RunOptions<'_> {
 pub struct Run {
     /// In figures.
     pub summary: Summary,
+    /// Whether it went to its end, and was not stopped.
+    pub complete: bool,
     /// The world as it was in the end, as names and values for people.
     pub described: Vec<(String, String)>,
 }
@@ -70,20 +75,16 @@ pub struct Run {
 /// # Ok::<(), narad_sim::scenario::ScenarioError>(())
 /// ```
 pub fn run(scenario: &Scenario, options: RunOptions<'_>) -> Run {
-    let RunOptions { seed, trace, stop, until_event, mut progress } = options;
+    let RunOptions { seed, watch, stop, pulse } = options;
     let seed = seed.unwrap_or(scenario.head.seed);
-    let mut world = World::new(scenario, seed, trace);
-    let mut goes_on = |world: &World| {
-        let events = world.recorder.events;
-        if events % 4096 == 0
-            && let Some(progress) = progress.as_deref_mut()
-        {
-            progress(world.now.since(Time::ZERO));
-        }
-        until_event.is_none_or(|until| events < until)
-            && !(events % 64 == 0 && stop.is_some_and(|stop| stop.load(Ordering::Relaxed)))
-            && !world.is_hopeless()
-    };
+    let lines = Lines::default();
+    let sink = watch.is_some().then(|| {
+        let lines = Rc::clone(&lines);
+        Box::new(move |line| lines.borrow_mut().push(line)) as Sink
+    });
+    let mut world = World::new(scenario, seed, sink);
+    let mut onlooker = Onlooker { watch, lines, stop, pulse, has_left: false };
+    let mut goes_on = |world: &World| onlooker.looks(world) && !world.is_hopeless();
     let safety = Time::from_start(scenario.head.safety);
     let mut is_whole = true;
     while is_whole && world.step(safety) {
@@ -95,7 +96,49 @@ pub fn run(scenario: &Scenario, options: RunOptions<'_>) -> Run {
     if is_whole {
         world.end();
     }
-    Run { summary: summary(&world, scenario, seed), described: world.describe() }
+    // What the end itself has to say.
+    onlooker.looks(&world);
+    let complete = !onlooker.has_left;
+    Run { summary: summary(&world, scenario, seed), complete, described: world.describe() }
+}
+
+type Lines = Rc<RefCell<Vec<Line>>>;
+
+/// Whoever looks on while a world goes its way.
+struct Onlooker<'a> {
+    watch: Option<&'a mut (dyn Watch + 'a)>,
+    /// The lines of the last event; shown when it is over, with the world that it made.
+    lines: Lines,
+    stop: Stop<'a>,
+    pulse: Option<&'a Pulse>,
+    has_left: bool,
+}
+
+impl Onlooker<'_> {
+    /// Looks at what an event has made of the world; returns false if nobody wants to see more.
+    fn looks(&mut self, world: &World) -> bool {
+        let events = world.recorder.events;
+        if let Some(pulse) = self.pulse {
+            pulse.event.set(events);
+            pulse.at_us.set(world.now.as_micros());
+        }
+        if let Some(watch) = self.watch.as_deref_mut() {
+            for line in mem::take(&mut *self.lines.borrow_mut()) {
+                if !self.has_left && watch.line(&line, world) == ControlFlow::Break(()) {
+                    self.has_left = true;
+                }
+            }
+        }
+        // An atomic is not read at every event of millions.
+        self.has_left |= events.is_multiple_of(64) && self.stop.is_set();
+        !self.has_left
+    }
+}
+
+impl Describe for World {
+    fn describe(&self) -> Vec<(String, String)> {
+        Self::describe(self)
+    }
 }
 
 /// Heals a core and waits until everything is done; returns false if it was stopped.

@@ -62,6 +62,16 @@ pub fn shrink<L: Laboratory>(
     let wanted = violation.invariant.clone();
     let events = first.summary.events;
     let mut best = Shrunk { scenario, seed, violation, events, runs: 1, steps: 0, minimal: false };
+    // Steps can be taken away one by one, chance cannot.
+    if let Some(explicit) = lab.explicit(&best.scenario, seed) {
+        let stop = crate::lab::Stop::when(budget.interrupt);
+        let Summary { violations, events, .. } =
+            guard::run(lab, &explicit, seed, None, stop).summary;
+        best.runs += 1;
+        if let Some(violation) = violations.into_iter().find(|it| it.invariant == wanted) {
+            best = Shrunk { scenario: explicit, violation, events, ..best };
+        }
+    }
     // What has been tried fails no better the second time.
     let mut tried = BTreeSet::from([lab.text(&best.scenario)]);
     let stopped = || budget.interrupt.load(Ordering::Relaxed);

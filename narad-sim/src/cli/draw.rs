@@ -2,9 +2,10 @@
 
 use clap::Args;
 
+use super::drawing::Drawing;
 use super::terminal::Terminal;
 use super::{ExitCode, Failure, Global};
-use crate::lab::{Laboratory, Metastore};
+use crate::lab::Laboratory;
 
 /// What to draw.
 #[derive(Debug, Args)]
@@ -15,9 +16,9 @@ pub struct DrawArgs {
     /// The seed
     #[arg(long, value_name = "N")]
     pub seed: u64,
-    /// Which log keeps the metadata, whatever the seed says
-    #[arg(long, value_enum)]
-    pub metastore: Option<Metastore>,
+    /// What is drawn.
+    #[command(flatten)]
+    pub drawing: Drawing,
 }
 
 pub(super) fn run<L: Laboratory>(
@@ -26,8 +27,8 @@ pub(super) fn run<L: Laboratory>(
     global: &Global,
     terminal: &mut Terminal,
 ) -> Result<ExitCode, Failure> {
-    let mut scenario = lab.draw(args.seed);
-    lab.adjust(&mut scenario, args.seed, args.metastore);
+    let mut scenario = lab.draw(args.seed, &args.drawing.options());
+    lab.adjust(&mut scenario, args.seed, args.drawing.metastore);
     let text = lab.text(&scenario);
     if global.is_json() {
         let name = lab.name(&scenario);

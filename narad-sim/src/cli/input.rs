@@ -11,23 +11,35 @@ use crate::trace::Header;
 /// More than any scenario or placement is long; a trace is read line by line.
 const TEXT_BYTES_MAX: u64 = 64 << 20;
 
+/// More than fits into a report, which shows a trace as a whole.
+const TRACE_BYTES_MAX: u64 = 4 << 30;
+
 /// Reads a text file, or standard input for `-`.
 pub(super) fn read(path: &Path, terminal: &mut Terminal) -> Result<String, Failure> {
+    read_up_to(TEXT_BYTES_MAX, path, terminal)
+}
+
+/// Reads a trace as a whole.
+pub(super) fn read_trace(path: &Path, terminal: &mut Terminal) -> Result<String, Failure> {
+    read_up_to(TRACE_BYTES_MAX, path, terminal)
+}
+
+fn read_up_to(bytes_max: u64, path: &Path, terminal: &mut Terminal) -> Result<String, Failure> {
     let cannot = |error: std::io::Error| {
         Failure::usage(format!("{} cannot be read: {error}", path.display()))
     };
     let mut bytes = Vec::new();
     if path.as_os_str() == "-" {
-        (&mut terminal.input).take(TEXT_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(cannot)?;
+        (&mut terminal.input).take(bytes_max + 1).read_to_end(&mut bytes).map_err(cannot)?;
     } else {
         let file = std::fs::File::open(path).map_err(cannot)?;
-        file.take(TEXT_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(cannot)?;
+        file.take(bytes_max + 1).read_to_end(&mut bytes).map_err(cannot)?;
     }
-    if bytes.len() as u64 > TEXT_BYTES_MAX {
+    if bytes.len() as u64 > bytes_max {
         return Err(Failure::usage(format!(
             "{} is longer than {} MiB; is it the right file?",
             path.display(),
-            TEXT_BYTES_MAX >> 20
+            bytes_max >> 20
         )));
     }
     String::from_utf8(bytes).map_err(|error| {

@@ -40,9 +40,6 @@ pub struct PlantArgs {
     /// Begin no further run for a bug after this time
     #[arg(long = "for", value_name = "TIME", default_value = "60s", value_parser = parse_duration)]
     pub limit: Duration,
-    /// How many of the first runs are of the scenario written for the bug, where there is one
-    #[arg(long, value_name = "N", default_value_t = 20)]
-    pub hinted: u64,
     /// How many threads; one for each core if not given
     #[arg(long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
@@ -74,7 +71,6 @@ pub(super) fn run<L: Laboratory>(
         let watch = Stopwatch::start();
         let effort = Effort {
             seeds: args.seeds,
-            hinted: args.hinted,
             jobs: threads(args.jobs),
             is_over: &|| watch.is_over(Some(args.limit)),
             interrupt: &interrupt,
@@ -144,7 +140,7 @@ fn list(bugs: &[Bug], global: &Global, terminal: &mut Terminal) -> Result<ExitCo
 fn show(hunts: &[Hunted], bag: &Bag, width: u16) -> String {
     let rows = hunts.iter().map(|it| {
         let by = match (&it.violation, it.hinted) {
-            (Some(violation), true) => format!("{}, in its own scenario", violation.invariant),
+            (Some(violation), true) => format!("{}, hinted", violation.invariant),
             (Some(violation), false) => violation.invariant.clone(),
             (None, _) => "-".into(),
         };

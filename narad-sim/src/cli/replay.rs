@@ -17,7 +17,7 @@ use crate::lab::{Laboratory, Stop, Watch};
 use crate::outcome::Verdict;
 use crate::record::{Recorded, TraceError};
 use crate::replay::{Breakpoint, Change, Difference, Moment, Replay};
-use crate::trace::Line;
+use crate::trace::{Kind, Line};
 
 /// What to replay.
 #[derive(Debug, Args)]
@@ -181,7 +181,9 @@ impl Session<'_> {
             return Ok(ControlFlow::Continue(()));
         }
         let mut text = show_line(line);
-        for change in &changes {
+        // The line has said the time.
+        let told = |change: &&Change| change.part == "time" || change.part == "events";
+        for change in changes.iter().filter(|change| !told(change)) {
             let none = "-";
             let before = change.before.as_deref().unwrap_or(none);
             let after = change.after.as_deref().unwrap_or(none);
@@ -231,7 +233,10 @@ fn show_line(line: &Line) -> String {
     let mut parts =
         vec![format!("{n:>8} {whole:>4}.{rest:06} s"), format!("{:<9} {name}", kind.name())];
     parts.extend(match (node, peer) {
-        (Some(node), Some(peer)) => Some(format!("{node} > {peer}")),
+        (Some(node), Some(peer)) => {
+            let arrow = if *kind == Kind::Deliver { '<' } else { '>' };
+            Some(format!("{node} {arrow} {peer}"))
+        }
         (Some(node), None) => Some(node.clone()),
         (None, Some(peer)) => Some(format!("> {peer}")),
         (None, None) => None,

@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+use super::drawing::Drawing;
 use super::progress::Progress;
 use super::table::{count, pairs, plural, render, time};
 use super::terminal::Terminal;
 use super::wall::Stopwatch;
 use super::{ExitCode, Failure, Global, input, plant_named, quoted};
 use crate::guard;
-use crate::lab::{Finished, Laboratory, Metastore, Stop, Watch};
+use crate::lab::{Finished, Laboratory, Stop, Watch};
 use crate::outcome::Summary;
 use crate::record::{Recorder, VERSION};
 use crate::sweep::{Row, seconds};
@@ -32,15 +33,15 @@ pub struct RunArgs {
     /// The root of all chance; the scenario's own if not given
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Which log keeps the metadata, whatever the scenario says
-    #[arg(long, value_enum)]
-    pub metastore: Option<Metastore>,
     /// Write every event to a file
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
     /// Plant a bug of narad-sim plant --list
     #[arg(long, value_name = "BUG")]
     pub planted: Option<String>,
+    /// What is drawn.
+    #[command(flatten)]
+    pub drawing: Drawing,
 }
 
 pub(super) fn run<L: Laboratory>(
@@ -52,9 +53,10 @@ pub(super) fn run<L: Laboratory>(
     let scenario = args.scenario.as_deref();
     let scenario = scenario.map(|path| input::scenario(lab, path, terminal)).transpose()?;
     // clap sees to it that there is one of the two.
-    let mut scenario = scenario.unwrap_or_else(|| lab.draw(args.seed.unwrap_or(0)));
+    let mut scenario =
+        scenario.unwrap_or_else(|| lab.draw(args.seed.unwrap_or(0), &args.drawing.options()));
     let seed = args.seed.unwrap_or_else(|| lab.seed(&scenario));
-    lab.adjust(&mut scenario, seed, args.metastore);
+    lab.adjust(&mut scenario, seed, args.drawing.metastore);
     plant_named(lab, args.planted.as_deref())?;
     let watch = Stopwatch::start();
     let finished = {
@@ -71,8 +73,8 @@ pub(super) fn run<L: Laboratory>(
         terminal.print_json(&row)?;
     } else {
         let wall = watch.elapsed();
-        let command =
-            command(args.scenario.as_deref(), seed, args.metastore, args.planted.as_deref());
+        let flags = args.drawing.flags();
+        let command = command(args.scenario.as_deref(), seed, &flags, args.planted.as_deref());
         let text = show(&finished, terminal.width, wall, &command);
         terminal.print(&text)?;
     }
@@ -103,7 +105,7 @@ pub(super) fn traced<L: Laboratory>(
 pub(super) fn command(
     scenario: Option<&Path>,
     seed: u64,
-    metastore: Option<Metastore>,
+    flags: &str,
     planted: Option<&str>,
 ) -> String {
     let mut text = "narad-sim run".to_owned();
@@ -111,9 +113,7 @@ pub(super) fn command(
         let _ = write!(text, " {}", quoted(&path.display().to_string()));
     }
     let _ = write!(text, " --seed {seed}");
-    if let Some(metastore) = metastore {
-        let _ = write!(text, " --metastore {}", metastore.name());
-    }
+    text += flags;
     if let Some(bug) = planted {
         let _ = write!(text, " --planted {}", quoted(bug));
     }

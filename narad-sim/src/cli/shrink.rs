@@ -101,7 +101,7 @@ pub(super) fn run<L: Laboratory>(
     std::fs::write(&output, lab.text(&shrunk.scenario)).map_err(|error| {
         Failure::usage(format!("{} cannot be written: {error}", output.display()))
     })?;
-    let command = command(Some(&output), shrunk.seed, None, planted.as_deref());
+    let command = command(Some(&output), shrunk.seed, "", planted.as_deref());
     let code = shrunk.violation.verdict().into();
     let after = lab.burden(&shrunk.scenario);
     tell(&shrunk, &output, command, [before, after], global, terminal)?;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::drawing::Drawing;
 use super::progress::Progress;
 use super::run::{command, traced};
 use super::table::{count, pairs, plural, render, time};
@@ -14,7 +15,7 @@ use super::terminal::Terminal;
 use super::wall::{Stopwatch, parse_duration};
 use super::{ExitCode, Failure, Global, input, plant_named, threads};
 use crate::guard;
-use crate::lab::{Laboratory, Metastore, Stop};
+use crate::lab::{Laboratory, Stop};
 use crate::outcome::Verdict;
 use crate::sweep::{Folder, Manifest, Merged, Row, Seeds, Shard, Source, Totals, in_order};
 
@@ -54,9 +55,6 @@ pub struct SweepArgs {
     /// End with the first run that fails
     #[arg(long)]
     pub fail_fast: bool,
-    /// Which log keeps the metadata, whatever the scenarios say
-    #[arg(long, value_enum)]
-    pub metastore: Option<Metastore>,
     /// Plant a bug of narad-sim plant --list
     #[arg(long, value_name = "BUG")]
     pub planted: Option<String>,
@@ -65,9 +63,12 @@ pub struct SweepArgs {
         long,
         value_name = "DIR",
         num_args = 1..,
-        conflicts_with_all = ["scenarios", "seeds", "shard", "jobs", "limit", "fail_fast", "metastore", "planted"]
+        conflicts_with_all = ["scenarios", "seeds", "shard", "jobs", "limit", "fail_fast", "metastore", "nodes", "safety", "about", "planted"]
     )]
     pub merge: Vec<PathBuf>,
+    /// What is drawn.
+    #[command(flatten)]
+    pub drawing: Drawing,
 }
 
 pub(super) fn run<L: Laboratory>(
@@ -92,6 +93,7 @@ fn sweep<L: Laboratory>(
 ) -> Result<ExitCode, Failure> {
     let sources = sources(lab, &args.scenarios, terminal)?;
     plant_named(lab, args.planted.as_deref())?;
+    let (flags, drawn) = (args.drawing.flags(), args.drawing.options());
     let usual = Seeds { first: 0, end: if args.limit.is_some() { u64::MAX } else { 1000 } };
     let manifest = Manifest {
         narad_sweep: 1,
@@ -102,7 +104,7 @@ fn sweep<L: Laboratory>(
             .iter()
             .map(|it| Source::new(&it.name, &lab.text(&it.scenario)))
             .collect(),
-        metastore: args.metastore.map(|metastore| metastore.name().to_owned()),
+        options: flags.clone(),
         planted: args.planted.clone(),
         runs: 0,
         complete: false,
@@ -111,8 +113,8 @@ fn sweep<L: Laboratory>(
     let pick = |number: u64| {
         let (position, seed) = grid.run(number);
         let source = sources.get(position);
-        let mut scenario = source.map_or_else(|| lab.draw(seed), |it| it.scenario.clone());
-        lab.adjust(&mut scenario, seed, args.metastore);
+        let mut scenario = source.map_or_else(|| lab.draw(seed, &drawn), |it| it.scenario.clone());
+        lab.adjust(&mut scenario, seed, args.drawing.metastore);
         (scenario, seed, source.map(|it| it.path.as_path()))
     };
     let folder = args.out.as_deref().map(|dir| Folder::create(dir, manifest, args.force));
@@ -135,7 +137,7 @@ fn sweep<L: Laboratory>(
         |number, row| {
             let again = || {
                 let (_, seed, path) = pick(number);
-                command(path, seed, args.metastore, args.planted.as_deref())
+                command(path, seed, &flags, args.planted.as_deref())
             };
             let keep = |path: &Path| {
                 let (scenario, seed, _) = pick(number);
@@ -170,11 +172,6 @@ fn merge(args: SweepArgs, global: &Global, terminal: &mut Terminal) -> Result<Ex
     if let Some(folder) = &folder {
         merged.adopt_failures(folder)?;
     }
-    let metastore = match merged.manifest.metastore.as_deref() {
-        Some("raft") => Some(Metastore::Raft),
-        Some(_) => Some(Metastore::Abstract),
-        None => None,
-    };
     let drawn = merged.manifest.scenarios.is_empty();
     let progress = Progress::new(terminal, None, "merge");
     // The failures have been taken over with their traces.
@@ -184,7 +181,7 @@ fn merge(args: SweepArgs, global: &Global, terminal: &mut Terminal) -> Result<Ex
         let file = PathBuf::from(format!("{}.toml", row.summary.scenario));
         let path = (!drawn).then_some(file.as_path());
         let planted = merged.manifest.planted.as_deref();
-        let again = || command(path, row.summary.seed, metastore, planted);
+        let again = || command(path, row.summary.seed, &merged.manifest.options, planted);
         sink.add(&row, again, |_| Err(Failure::usage("")), terminal)?;
     }
     let missing = merged.manifest.grid().count().saturating_sub(sink.totals.runs);

@@ -87,13 +87,7 @@ impl World {
         authority
     }
 
-    fn begin(
-        &mut self,
-        id: NodeId,
-        op: OpId,
-        operation: Operation,
-        events: &mut VecDeque<Event>,
-    ) {
+    fn begin(&mut self, id: NodeId, op: OpId, operation: Operation, events: &mut VecDeque<Event>) {
         match operation {
             Operation::Barrier => self.barrier(id, op, events),
             Operation::Call { to: LOG, request } => self.call_log(id, op, request, events),
@@ -184,13 +178,7 @@ impl World {
     }
 
     /// The leader answers at once; what may come late or never is what it appends.
-    fn call_log(
-        &mut self,
-        id: NodeId,
-        op: OpId,
-        request: Request,
-        events: &mut VecDeque<Event>,
-    ) {
+    fn call_log(&mut self, id: NodeId, op: OpId, request: Request, events: &mut VecDeque<Event>) {
         if self.machine(id).cut {
             let outcome = Outcome::Call(Err(CallFault::Unreachable));
             return events.push_back(Event::Done(op, outcome));
@@ -260,12 +248,7 @@ impl World {
         process.authority = Authority { registered: Some(life), lease_until };
         let standing = Standing::Serving { epoch, life, in_play: false };
         let mut signals = Effects::default();
-        process.gate.command(
-            Instant::ORIGIN,
-            Authority::NONE,
-            Ask::Stand(standing),
-            &mut signals,
-        );
+        process.gate.command(Instant::ORIGIN, Authority::NONE, Ask::Stand(standing), &mut signals);
     }
 
     fn cancel(&mut self, id: NodeId, op: OpId, events: &mut VecDeque<Event>) {

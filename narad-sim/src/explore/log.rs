@@ -1,8 +1,6 @@
 //! The replicated log, as one list that is committed where it is appended.
 
-use narad_core::ids::{
-    Incarnation, LogIndex, NodeId, Offset, ProposalId, TopicId,
-};
+use narad_core::ids::{Incarnation, LogIndex, NodeId, Offset, ProposalId, TopicId};
 use narad_core::metastore::{
     Applied, Command, Configuration, Entry, Member, Outcome as Folded, Reply, State, Status,
 };

@@ -170,13 +170,7 @@ impl Search<'_> {
         }
     }
 
-    fn found(
-        &self,
-        from: u32,
-        last: Action,
-        broken: Broken,
-        left_alone: bool,
-    ) -> ControlFlow<End> {
+    fn found(&self, from: u32, last: Action, broken: Broken, left_alone: bool) -> ControlFlow<End> {
         let mut path = self.path_to(from);
         path.push(last);
         ControlFlow::Break(End::Found(Box::new(Found { path, broken, left_alone })))

@@ -291,7 +291,12 @@ impl World {
     /// Returns how far a node has applied the log.
     pub(super) fn applied(&self, node: NodeId) -> u64 {
         let machine = self.machine(node);
-        machine.process.as_ref().map_or(&machine.snapshot, |process| process.node.state()).applied().0
+        machine
+            .process
+            .as_ref()
+            .map_or(&machine.snapshot, |process| process.node.state())
+            .applied()
+            .0
     }
 
     /// Returns the log that a node has open.
@@ -395,10 +400,7 @@ impl World {
         if forgetful {
             let born = |attempt: &Attempt| attempt.no.incarnation == Incarnation(0);
             let served = |directory: &super::disk::Directory| directory.served.is_some();
-            machine
-                .area
-                .installed
-                .retain(|attempt, directory| born(attempt) || served(directory));
+            machine.area.installed.retain(|attempt, directory| born(attempt) || served(directory));
         }
         let _ = live;
         // Connections end with the process; what it has sent may still arrive.

@@ -37,8 +37,8 @@ pub struct Manifest {
     pub shard: Shard,
     /// The scenarios, in their order; none if each seed draws its own.
     pub scenarios: Vec<Source>,
-    /// The metastore that was asked for instead of the scenarios' own.
-    pub metastore: Option<String>,
+    /// What was asked for on the command line besides, as it is written there.
+    pub options: String,
     /// The bug that was planted.
     pub planted: Option<String>,
     /// How many runs there are rows of.
@@ -104,7 +104,7 @@ pub enum FolderError {
     #[error("{} holds a sweep already; name another folder, or replace it with --force", .0.display())]
     Taken(PathBuf),
     /// No sweep is there.
-    #[error("{} holds no sweep (no {MANIFEST} in it); name what sweep --out wrote", .0.display())]
+    #[error("{} holds no sweep; name what sweep --out wrote", .0.display())]
     NoSweep(PathBuf),
     /// A file is not what a sweep writes.
     #[error("{}, line {line}: {why}; it is damaged, so run that shard again", path.display())]
@@ -275,7 +275,13 @@ pub fn read_rows(
     dir: &Path,
 ) -> Result<impl Iterator<Item = Result<Row, FolderError>> + use<>, FolderError> {
     let path = dir.join(ROWS);
-    let file = File::open(&path).map_err(io_error(&path, "read"))?;
+    let file = match File::open(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(FolderError::NoSweep(dir.to_owned()));
+        }
+        Err(error) => return Err(io_error(&path, "read")(error)),
+    };
     let lines = (1..).zip(BufReader::new(file).lines());
     Ok(lines.map(move |(line, text)| {
         let text = text.map_err(io_error(&path, "read"))?;

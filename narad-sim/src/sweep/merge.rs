@@ -145,7 +145,7 @@ fn same((a, one): &(&Path, Manifest), (b, other): &(&Path, Manifest)) -> Result<
             ("the format", of.narad_sweep.to_string()),
             ("the version of narad-sim", of.version.clone()),
             ("their scenarios", names(of)),
-            ("the metastore", of.metastore.clone().unwrap_or_else(none)),
+            ("their options", of.options.clone()),
             ("the planted bug", of.planted.clone().unwrap_or_else(none)),
         ]
     };

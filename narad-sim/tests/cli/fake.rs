@@ -5,10 +5,9 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use narad_sim::lab::{
-    Bug, Burden, Describe, Finished, Laboratory, Metastore, NoSuchBug, RunOptions,
-};
+use narad_sim::lab::{Bug, Burden, Describe, Finished, Laboratory, NoSuchBug, RunOptions};
 use narad_sim::outcome::{Summary, Violation};
+use narad_sim::scenario::{DrawOptions, MetastoreKind};
 use narad_sim::trace::{Kind, Line};
 use serde::{Deserialize, Serialize};
 
@@ -57,12 +56,13 @@ impl Laboratory for Lab {
         let mut fake: Fake = toml::from_str(text).map_err(|error| format!("{name}: {error}"))?;
         if fake.name.is_empty() {
             let stem = std::path::Path::new(name).file_stem().expect("a file");
-            fake.name = stem.to_str().expect("text").to_owned();
+            stem.to_str().expect("text").clone_into(&mut fake.name);
         }
         Ok(fake)
     }
 
-    fn draw(&self, seed: u64) -> Fake {
+    fn draw(&self, seed: u64, options: &DrawOptions) -> Fake {
+        let nodes = usize::try_from(options.nodes.unwrap_or(3)).expect("few");
         let mut steps = vec!["noise".to_owned(); usize::try_from(seed % 4).expect("small")];
         match seed % 50 {
             3 | 13 => steps.push("fail S2 two owners, \"n1\" and \"n2\"".into()),
@@ -70,7 +70,7 @@ impl Laboratory for Lab {
             49 => steps.push("panic".into()),
             _ => {}
         }
-        Fake { name: "drawn".into(), seed, metastore: "raft".into(), steps, nodes: 3 }
+        Fake { name: "drawn".into(), seed, metastore: "raft".into(), steps, nodes }
     }
 
     fn text(&self, scenario: &Fake) -> String {
@@ -85,15 +85,22 @@ impl Laboratory for Lab {
         scenario.seed
     }
 
-    fn metastore(&self, scenario: &Fake) -> Metastore {
-        if scenario.metastore == "abstract" { Metastore::Abstract } else { Metastore::Raft }
+    fn metastore(&self, scenario: &Fake) -> MetastoreKind {
+        if scenario.metastore == "abstract" { MetastoreKind::Abstract } else { MetastoreKind::Raft }
     }
 
-    fn adjust(&self, scenario: &mut Fake, seed: u64, metastore: Option<Metastore>) {
+    fn adjust(&self, scenario: &mut Fake, seed: u64, metastore: Option<MetastoreKind>) {
         scenario.seed = seed;
         if let Some(metastore) = metastore {
-            metastore.name().clone_into(&mut scenario.metastore);
+            metastore.word().clone_into(&mut scenario.metastore);
         }
+    }
+
+    fn explicit(&self, scenario: &Fake, _: u64) -> Option<Fake> {
+        let chance = scenario.steps.iter().position(|step| step == "chance")?;
+        let mut explicit = scenario.clone();
+        explicit.steps[chance] = "fail S7 by chance".into();
+        Some(explicit)
     }
 
     fn shrinks(&self, scenario: &Fake) -> Vec<Fake> {
@@ -158,6 +165,12 @@ impl Laboratory for Lab {
                 break;
             }
             match step.split_once(' ') {
+                _ if step == "chance" => violations.push(Violation {
+                    invariant: "S7".into(),
+                    at_us: n * 1000,
+                    event: n,
+                    text: "by chance".into(),
+                }),
                 Some(("fail", what)) => violations.push(Violation {
                     invariant: what.split(' ').next().expect("never empty").into(),
                     at_us: n * 1000,
@@ -178,7 +191,7 @@ impl Laboratory for Lab {
                 break;
             }
         }
-        Finished { summary: self.summary(scenario, seed, violations, hash), complete }
+        Finished { summary: scenario.summary(seed, violations, hash), complete }
     }
 
     fn bugs(&self) -> Vec<Bug> {
@@ -215,20 +228,14 @@ impl Laboratory for Lab {
     }
 }
 
-impl Lab {
-    fn summary(
-        &self,
-        scenario: &Fake,
-        seed: u64,
-        violations: Vec<Violation>,
-        hash: u64,
-    ) -> Summary {
+impl Fake {
+    fn summary(&self, seed: u64, violations: Vec<Violation>, hash: u64) -> Summary {
         Summary {
-            scenario: scenario.name.clone(),
+            scenario: self.name.clone(),
             seed,
-            metastore: scenario.metastore.clone(),
+            metastore: self.metastore.clone(),
             classes: vec!["kill".into(), "cut".into()],
-            nodes: u32::try_from(scenario.nodes).expect("few"),
+            nodes: u32::try_from(self.nodes).expect("few"),
             partitions: 2,
             events: 100 + seed % 7,
             simulated_us: 30_000_000,

@@ -2,6 +2,7 @@
 
 mod fake;
 mod harness;
+mod pages;
 mod plan;
 mod plant;
 mod process;

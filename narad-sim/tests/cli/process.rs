@@ -1,6 +1,7 @@
 //! The command as a process.
 
-use std::process::{Command, Output};
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Output, Stdio};
 
 fn sim(line: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_narad-sim"));
@@ -19,6 +20,8 @@ fn every_command_explains_itself() {
         "sweep",
         "replay",
         "shrink",
+        "explore",
+        "report",
         "plant",
         "plan",
         "draw",
@@ -89,4 +92,24 @@ fn completions_know_the_commands() {
         assert_eq!(output.status.code(), Some(0));
         assert!(text(&output.stdout).contains("sweep"), "{shell}");
     }
+}
+
+#[test]
+fn an_interrupt_ends_a_sweep_with_what_was_found() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_narad-sim"))
+        .args(["sweep", "--seeds", "0..", "--jobs", "1", "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the command starts");
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let first = lines.next().expect("a row").expect("text");
+    assert!(first.contains("\"seed\":0"), "{first}");
+    let kill = format!("kill -INT {}", child.id());
+    assert!(Command::new("sh").args(["-c", &kill]).status().is_ok_and(|status| status.success()));
+    let last = lines.last().expect("totals").expect("text");
+    let totals: serde_json::Value = serde_json::from_str(&last).expect("JSON");
+    assert_eq!(totals["interrupted"], true);
+    let exit = child.wait().expect("it has ended").code();
+    assert_eq!(exit.map(Into::into), Some(totals["exit"].clone()));
 }

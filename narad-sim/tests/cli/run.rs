@@ -47,11 +47,15 @@ fn a_panic_is_told_with_its_place_and_nothing_else_is_printed() {
 
 #[test]
 fn people_are_told_how_to_run_the_same_again() {
-    let ran = sim(&["run", "--seed", "3", "--metastore", "abstract"]);
+    let ran = sim(&["run", "--seed", "3", "--metastore", "abstract", "--nodes", "5"]);
     assert_eq!(ran.code, ExitCode::Unsafe);
     assert!(ran.out.starts_with("drawn, seed 3: unsafe"), "{}", ran.out);
     assert!(ran.out.contains("metastore abstract"), "{}", ran.out);
-    assert!(ran.out.contains("again: narad-sim run --seed 3 --metastore abstract"), "{}", ran.out);
+    assert!(
+        ran.out.contains("again: narad-sim run --seed 3 --metastore abstract --nodes 5"),
+        "{}",
+        ran.out
+    );
 }
 
 #[test]

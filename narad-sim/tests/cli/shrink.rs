@@ -62,3 +62,14 @@ fn what_does_not_fail_is_not_shrunk() {
     assert_eq!(ran.code, ExitCode::Usage);
     assert!(ran.err.contains("does not fail with seed 0"), "{}", ran.err);
 }
+
+#[test]
+fn chance_becomes_steps_first() {
+    let dir = dir();
+    let big = file(&dir, "chance.toml", "steps = ['noise', 'chance', 'noise']");
+    let small = path(&dir, "small.toml");
+    let ran = sim(&["shrink", &big, "-o", &small, "--json"]);
+    assert_eq!((ran.code, ran.last()["steps"].clone()), (ExitCode::Unsafe, 1.into()));
+    let text = std::fs::read_to_string(&small).expect("a scenario");
+    assert!(text.contains("fail S7 by chance"), "{text}");
+}

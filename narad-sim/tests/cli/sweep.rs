@@ -71,7 +71,7 @@ fn what_does_not_belong_together_is_not_merged() {
         (&one, &twin, "have runs in common"),
         (&one, &wide, "have runs in common"),
         (&one, &one, "have runs in common"),
-        (&one, &other, "differ in the metastore: none and abstract"),
+        (&one, &other, "differ in their options:  and  --metastore abstract"),
     ] {
         let ran = sim(&["sweep", "--merge", a, b]);
         assert_eq!(ran.code, ExitCode::Usage);
