@@ -66,7 +66,6 @@ impl World {
             if self.broken.is_some() {
                 return true;
             }
-            self.wire.sort_by_key(super::hash::Shared::name);
             let next = self.recovery().or_else(|| self.progress().first().copied());
             if let Some(next) = next {
                 self.take(next);
@@ -80,14 +79,20 @@ impl World {
     }
 
     fn recovery(&self) -> Option<Action> {
+        if !self.held.is_empty() {
+            return Some(Action::Arrive(0));
+        }
         let number = |id: NodeId| u8::try_from(id.0).expect("a small world");
         self.nodes().find_map(|id| {
             if self.process(id).is_none() {
                 Some(Action::Restart(number(id)))
             } else if self.machine(id).cut {
                 Some(Action::Heal(number(id)))
+            } else if self.machine(id).lagging {
+                Some(Action::CatchUp(number(id)))
             } else {
-                None
+                let slow = self.process(id)?.append.as_ref().is_some_and(|append| append.slow);
+                slow.then_some(Action::Ack(number(id)))
             }
         })
     }

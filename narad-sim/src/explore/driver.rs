@@ -22,7 +22,7 @@ use narad_core::partition::Capture;
 use narad_core::peer::{Answer, Refusal, Request};
 use narad_core::time::Instant;
 
-use super::Breakage;
+use super::{Breakage, Order};
 use super::disk::Directory;
 use super::hash::Shared;
 use super::tell;
@@ -121,11 +121,15 @@ impl World {
         }
     }
 
+    pub(super) fn is_fine(&self) -> bool {
+        self.rules.order == Order::Fine
+    }
+
     /// Whether an operation is carried out at once; see the [module](self).
     fn is_prompt(&self, operation: &Operation) -> bool {
         match operation {
             Operation::Stage(_, staging) => match staging {
-                Staging::Probe { .. } | Staging::Verify(_) => !self.rules.fine,
+                Staging::Probe { .. } | Staging::Verify(_) => !self.is_fine(),
                 Staging::Copy { .. }
                 | Staging::Checkpoint(_)
                 | Staging::Trim(_)
@@ -134,11 +138,11 @@ impl World {
                 | Staging::SetAside(_) => false,
             },
             Operation::Host(_, work) => match work {
-                host::Operation::Close => !self.rules.fine,
+                host::Operation::Close => !self.is_fine(),
                 host::Operation::Open { .. } | host::Operation::Expose { .. } => false,
             },
             Operation::Gate(..) | Operation::Inspect(_) | Operation::Watermarks(_) => {
-                !self.rules.fine
+                !self.is_fine()
             }
             Operation::NextIncarnation => false,
             Operation::Barrier

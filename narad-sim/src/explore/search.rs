@@ -65,7 +65,7 @@ pub(super) fn run(
     breakage: Option<Breakage>,
     watch: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Outcome {
-    let first = World::new(options.nodes, options.budget(), breakage, options.fine);
+    let first = World::new(options.nodes, options.budget(), breakage, options.order);
     let mut search = Search {
         options,
         first: first.clone(),
