@@ -119,7 +119,7 @@ pub struct Options {
     #[arg(long, default_value_t = 1)]
     pub cancels: u8,
     /// Pauses that are waited for on one path when nothing else can happen.
-    #[arg(long, default_value_t = 12)]
+    #[arg(long, default_value_t = 6)]
     pub pauses: u8,
     /// How freely events are ordered.
     #[arg(long, value_enum, default_value_t = Order::Prompt)]
@@ -147,7 +147,7 @@ impl Default for Options {
             kills: 1,
             cuts: 1,
             cancels: 1,
-            pauses: 12,
+            pauses: 6,
             order: Order::Prompt,
             states_max: 20_000_000,
             depth_max: 1_000,

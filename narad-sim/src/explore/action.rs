@@ -289,7 +289,7 @@ impl World {
     }
 
     /// Whether the leader has not heard of a living member for long enough.
-    fn is_silent(&self, id: NodeId) -> bool {
+    pub(super) fn is_silent(&self, id: NodeId) -> bool {
         let unheard = self.now.since(self.heard[Self::at(id)]);
         self.is_alive(id) && unheard >= policy().dead_timeout
     }
@@ -346,11 +346,11 @@ impl World {
             }
             Action::Pause => {
                 self.budget.pauses = self.budget.pauses.saturating_sub(1);
-                self.pass_time();
+                self.stalled = !self.wait();
             }
             Action::Expire => {
                 self.budget.expiries -= 1;
-                self.pass_time();
+                self.stalled = !self.expire();
             }
             Action::Lose(at) => {
                 self.budget.losses -= 1;

@@ -97,6 +97,10 @@ impl World {
         match operation {
             Operation::Barrier => self.barrier(id, op, events),
             Operation::Call { to: LOG, request } => self.call_log(id, op, request, events),
+            Operation::Call { to, .. } if self.process(to).is_none() => {
+                let outcome = Outcome::Call(Err(CallFault::Unreachable));
+                events.push_back(Event::Done(op, outcome));
+            }
             Operation::Call { to, request } => {
                 self.tell_story(|| format!("{id:?} asks {to:?}: {}", tell::request(&request)));
                 let plan = match &request {

@@ -143,7 +143,7 @@ impl Search<'_> {
             if let Some(broken) = &next.broken {
                 return self.found(number, action, broken.clone(), false);
             }
-            if action == Action::Pause && next.now == world.now {
+            if next.stalled {
                 continue;
             }
             goes_on |= action == Action::Pause;

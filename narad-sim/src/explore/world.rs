@@ -12,7 +12,7 @@ use narad_core::ids::{
     TopicId,
 };
 use narad_core::metastore::{Addresses, Assignment, Entry, State};
-use narad_core::node::{Event, Identity, Node, Operation};
+use narad_core::node::{CallFault, Event, Identity, Node, Operation, Outcome};
 use narad_core::peer::{Answer, Request};
 use narad_core::time::Instant;
 
@@ -169,6 +169,8 @@ pub(super) struct World {
     pub(super) ghost: Shared<Ghost>,
     pub(super) budget: Budget,
     pub(super) broken: Option<Broken>,
+    /// Whether time has passed in vain: nothing new ever happens.
+    pub(super) stalled: bool,
     /// What happens, for people; only while a path is told.
     pub(super) story: Option<Vec<String>>,
     pub(super) rules: Rules,
@@ -262,6 +264,7 @@ impl World {
             ghost: Shared::new(Ghost::default()),
             budget: nothing,
             broken: None,
+            stalled: false,
             story: None,
             rules: Rules { partition, breakage: None, order },
         };
@@ -408,8 +411,10 @@ impl World {
     pub(super) fn crash(&mut self, id: NodeId) {
         let forgetful = self.is_breaking(Breakage::InstallNotDurable);
         let machine = self.edit(id);
+        let mut unanswered = Vec::new();
         if let Some(process) = machine.process.take() {
             machine.snapshot = process.node.state().clone();
+            unanswered.extend(process.asked.into_values());
         }
         machine.area.crash();
         machine.lagging = false;
@@ -425,6 +430,9 @@ impl World {
         let is_lost = |message: &Message| matches!(message, Message::Answer { to, .. } if *to == id);
         self.wire.retain(|message| !is_lost(message));
         self.held.retain(|message| !is_lost(message));
+        for (asker, op) in unanswered {
+            self.done(asker, op, Outcome::Call(Err(CallFault::Unreachable)));
+        }
     }
 
     /// Has the partition's first owner be that node.
