@@ -62,6 +62,20 @@ pub use report::{CounterExample, Step};
 
 use world::Budget;
 
+/// How freely the events of a search are ordered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Order {
+    /// What can go on does so at once and in one order; whatever is late counts as a fault, and
+    /// comes at any time then. Records, restarts, plans and faults come at any time.
+    #[default]
+    Prompt,
+    /// In any order, but a node's work on its disk, which is done before the next event there.
+    Any,
+    /// In any order, and every operation is an event of its own.
+    Fine,
+}
+
 /// The bounds of a search.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, clap::Args)]
 pub struct Options {
@@ -83,6 +97,10 @@ pub struct Options {
     /// Messages, answers and proposals that are lost, or arrive after they were given up.
     #[arg(long, default_value_t = 2)]
     pub losses: u8,
+    /// Messages, entries to be applied and appends that take their time, while the rest goes on;
+    /// only where order is prompt, since any order has them anyway.
+    #[arg(long, default_value_t = 2)]
+    pub delays: u8,
     /// Messages and proposals that arrive twice.
     #[arg(long, default_value_t = 1)]
     pub duplicates: u8,
@@ -101,11 +119,11 @@ pub struct Options {
     #[arg(long, default_value_t = 1)]
     pub cancels: u8,
     /// Pauses that are waited for on one path when nothing else can happen.
-    #[arg(long, default_value_t = 12)]
+    #[arg(long, default_value_t = 6)]
     pub pauses: u8,
-    /// Carry out every operation by an event of its own, also those that touch no disk.
-    #[arg(long)]
-    pub fine: bool,
+    /// How freely events are ordered.
+    #[arg(long, value_enum, default_value_t = Order::Prompt)]
+    pub order: Order,
     /// Most states; the search says so if it ends there.
     #[arg(long, default_value_t = 20_000_000)]
     pub states_max: u64,
@@ -123,13 +141,14 @@ impl Default for Options {
             faults: 2,
             crashes: 2,
             losses: 2,
+            delays: 2,
             duplicates: 1,
             expiries: 2,
             kills: 1,
             cuts: 1,
             cancels: 1,
-            pauses: 12,
-            fine: false,
+            pauses: 6,
+            order: Order::Prompt,
             states_max: 20_000_000,
             depth_max: 1_000,
         }
@@ -145,6 +164,7 @@ impl Options {
             cancels: self.cancels,
             crashes: self.crashes,
             losses: self.losses,
+            delays: self.delays,
             duplicates: self.duplicates,
             expiries: self.expiries,
             kills: self.kills,

@@ -9,7 +9,7 @@ use narad_core::metastore::{Command, Status};
 use narad_core::node::{CallFault, Event, Outcome};
 use narad_core::peer::{Answer, RequestId};
 
-use super::Breakage;
+use super::{Breakage, Order};
 use super::tell;
 use super::world::{Acked, Append, Message, Running, World, policy};
 
@@ -25,6 +25,9 @@ pub(super) enum Action {
     Plan(u8),
     Restart(u8),
     Heal(u8),
+    /// A late message arrives.
+    Arrive(u8),
+    CatchUp(u8),
     MarkDead(u8),
     /// Nothing else can happen: time passes.
     Pause,
@@ -34,6 +37,12 @@ pub(super) enum Action {
     /// Whoever waits is told that nothing came; the message arrives all the same, at any time.
     Late(u8),
     Duplicate(u8),
+    /// A message takes its time; nobody is told.
+    Hold(u8),
+    /// A node applies nothing for now.
+    Lag(u8),
+    /// The end of an append takes its time.
+    Dawdle(u8),
     Crash(u8),
     Cut(u8),
     Cancel,
@@ -47,6 +56,9 @@ impl Action {
             Self::Lose(_)
             | Self::Late(_)
             | Self::Duplicate(_)
+            | Self::Hold(_)
+            | Self::Lag(_)
+            | Self::Dawdle(_)
             | Self::Crash(_)
             | Self::Cut(_)
             | Self::Cancel
@@ -60,6 +72,8 @@ impl Action {
             | Self::Plan(_)
             | Self::Restart(_)
             | Self::Heal(_)
+            | Self::Arrive(_)
+            | Self::CatchUp(_)
             | Self::MarkDead(_)
             | Self::Pause => false,
         }
@@ -81,51 +95,82 @@ fn number(node: NodeId) -> u8 {
 impl World {
     /// Returns everything that may happen next. `cut` counts what only the budget forbids.
     pub(super) fn actions(&self, cut: &mut u64) -> Vec<Action> {
-        if !self.rules.fine
+        if !self.is_fine()
             && let Some(work) = self.work_under_way()
         {
             return self.around(work, cut);
         }
         let mut actions = self.progress();
         let quiet = actions.is_empty();
-        let budget = self.budget;
-        self.environment(&mut actions, cut);
-        let mut fault = |left: u8, is_possible: bool, action: Action| {
-            if !is_possible {
-                return;
+        let mut faults = Vec::new();
+        match self.rules.order {
+            Order::Prompt => {
+                actions.truncate(1);
+                self.faults_of(actions.first().copied(), &mut faults);
             }
-            if left > 0 && budget.faults > 0 {
-                actions.push(action);
+            Order::Any | Order::Fine => {
+                for at in self.distinct_messages() {
+                    self.faults_of(Some(Action::Deliver(at)), &mut faults);
+                }
+            }
+        }
+        self.faults_of_nodes(quiet, &mut faults);
+        self.environment(&mut actions, cut);
+        for (left, fault) in faults {
+            if left > 0 && self.budget.faults > 0 {
+                actions.push(fault);
             } else {
                 *cut += 1;
             }
-        };
-        for at in self.distinct_messages() {
-            fault(budget.losses, true, Action::Lose(at));
-            if matches!(&*self.wire[usize::from(at)], Message::Answer { .. }) {
-                continue;
-            }
-            if self.is_awaited(at) {
-                fault(budget.losses, true, Action::Late(at));
-            }
-            fault(budget.duplicates, true, Action::Duplicate(at));
         }
-        for id in self.nodes() {
-            let up = self.process(id).is_some();
-            fault(budget.crashes, up, Action::Crash(number(id)));
-            fault(budget.cuts, up && !self.machine(id).cut, Action::Cut(number(id)));
-        }
-        let moving = self.row().is_some_and(|row| row.target.is_some());
-        fault(budget.cancels, moving, Action::Cancel);
-        fault(budget.expiries, !quiet, Action::Expire);
         if quiet {
-            if budget.pauses > 0 {
+            if self.budget.pauses > 0 {
                 actions.push(Action::Pause);
             } else {
                 *cut += 1;
             }
         }
         actions
+    }
+
+    /// Adds what may go wrong with the next thing, each with the budget that it needs.
+    fn faults_of(&self, next: Option<Action>, faults: &mut Vec<(u8, Action)>) {
+        let budget = &self.budget;
+        let prompt = self.rules.order == Order::Prompt;
+        match next {
+            Some(Action::Deliver(at)) => {
+                faults.push((budget.losses, Action::Lose(at)));
+                if prompt {
+                    faults.push((budget.delays, Action::Hold(at)));
+                }
+                if matches!(&*self.wire[usize::from(at)], Message::Answer { .. }) {
+                    return;
+                }
+                if self.is_awaited(at) {
+                    faults.push((budget.losses, Action::Late(at)));
+                }
+                faults.push((budget.duplicates, Action::Duplicate(at)));
+            }
+            Some(Action::Apply(id)) if prompt => faults.push((budget.delays, Action::Lag(id))),
+            Some(Action::Ack(id)) if prompt => faults.push((budget.delays, Action::Dawdle(id))),
+            _ => {}
+        }
+    }
+
+    fn faults_of_nodes(&self, quiet: bool, faults: &mut Vec<(u8, Action)>) {
+        let budget = &self.budget;
+        for id in self.nodes().filter(|id| self.process(*id).is_some()) {
+            faults.push((budget.crashes, Action::Crash(number(id))));
+            if !self.machine(id).cut {
+                faults.push((budget.cuts, Action::Cut(number(id))));
+            }
+        }
+        if self.row().is_some_and(|row| row.target.is_some()) {
+            faults.push((budget.cancels, Action::Cancel));
+        }
+        if !quiet {
+            faults.push((budget.expiries, Action::Expire));
+        }
     }
 
     /// Returns the first operation that is yet to be carried out.
@@ -155,7 +200,11 @@ impl World {
         for id in self.nodes() {
             let machine = self.machine(id);
             let Some(process) = &machine.process else { continue };
-            if !machine.cut && self.log.after(self.applied(id)).is_some() {
+            if let Some(append) = process.append.as_ref().filter(|append| !append.slow) {
+                let next = if append.durable.is_none() { Action::Write } else { Action::Ack };
+                actions.push(next(number(id)));
+            }
+            if !machine.cut && !machine.lagging && self.log.after(self.applied(id)).is_some() {
                 actions.push(Action::Apply(number(id)));
             }
             for (at, running) in process.running.values().enumerate() {
@@ -164,10 +213,6 @@ impl World {
                 {
                     actions.push(Action::Perform(number(id), small(at)));
                 }
-            }
-            if let Some(append) = &process.append {
-                let next = if append.durable.is_none() { Action::Write } else { Action::Ack };
-                actions.push(next(number(id)));
             }
         }
         actions.extend(self.distinct_messages().into_iter().map(Action::Deliver));
@@ -186,8 +231,17 @@ impl World {
         for id in self.nodes() {
             match self.process(id) {
                 None => actions.push(Action::Restart(number(id))),
-                Some(_) if self.machine(id).cut => actions.push(Action::Heal(number(id))),
-                Some(_) => {}
+                Some(process) => {
+                    if self.machine(id).cut {
+                        actions.push(Action::Heal(number(id)));
+                    }
+                    if self.machine(id).lagging {
+                        actions.push(Action::CatchUp(number(id)));
+                    }
+                    if process.append.as_ref().is_some_and(|append| append.slow) {
+                        actions.push(Action::Ack(number(id)));
+                    }
+                }
             }
             if self.would_admit(id) {
                 if self.budget.records > 0 {
@@ -200,6 +254,9 @@ impl World {
                 actions.push(Action::MarkDead(number(id)));
             }
         }
+        let is_first = |at: &usize| *at == 0 || self.held[*at].name() != self.held[*at - 1].name();
+        let late = (0..self.held.len()).filter(is_first).map(small);
+        actions.extend(late.map(Action::Arrive));
         let Some(row) = self.row().filter(|row| row.target.is_none()) else { return };
         for to in self.nodes().filter(|to| *to != row.owner) {
             if self.budget.moves == 0 {
@@ -232,7 +289,7 @@ impl World {
     }
 
     /// Whether the leader has not heard of a living member for long enough.
-    fn is_silent(&self, id: NodeId) -> bool {
+    pub(super) fn is_silent(&self, id: NodeId) -> bool {
         let unheard = self.now.since(self.heard[Self::at(id)]);
         self.is_alive(id) && unheard >= policy().dead_timeout
     }
@@ -261,6 +318,26 @@ impl World {
             Action::Plan(to) => self.plan(node(to)),
             Action::Restart(id) => self.start(node(id)),
             Action::Heal(id) => self.edit(node(id)).cut = false,
+            Action::CatchUp(id) => self.edit(node(id)).lagging = false,
+            Action::Arrive(at) => {
+                let message = self.held.remove(usize::from(at));
+                self.deliver((*message).clone());
+            }
+            Action::Hold(at) => {
+                self.budget.delays -= 1;
+                let message = self.wire.remove(usize::from(at));
+                self.held.push(message);
+            }
+            Action::Lag(id) => {
+                self.budget.delays -= 1;
+                self.edit(node(id)).lagging = true;
+            }
+            Action::Dawdle(id) => {
+                self.budget.delays -= 1;
+                if let Some(append) = &mut self.edit_process(node(id)).append {
+                    append.slow = true;
+                }
+            }
             Action::MarkDead(id) => {
                 self.budget.kills -= 1;
                 let id = node(id);
@@ -269,11 +346,11 @@ impl World {
             }
             Action::Pause => {
                 self.budget.pauses = self.budget.pauses.saturating_sub(1);
-                self.pass_time();
+                self.stalled = !self.wait();
             }
             Action::Expire => {
                 self.budget.expiries -= 1;
-                self.pass_time();
+                self.stalled = !self.expire();
             }
             Action::Lose(at) => {
                 self.budget.losses -= 1;
@@ -282,13 +359,13 @@ impl World {
             }
             Action::Late(at) => {
                 self.budget.losses -= 1;
-                let message = self.wire[usize::from(at)].clone();
+                let message = self.take_late(at);
                 self.time_out(&message);
             }
             Action::Duplicate(at) => {
                 self.budget.duplicates -= 1;
-                let message = self.wire[usize::from(at)].clone();
-                self.deliver((*message).clone());
+                let message = self.take_late(at);
+                self.deliver(message);
             }
             Action::Crash(id) => {
                 self.budget.crashes -= 1;
@@ -307,6 +384,17 @@ impl World {
             }
         }
         self.check();
+    }
+
+    /// Returns a message that will arrive later, or once more.
+    fn take_late(&mut self, at: u8) -> Message {
+        let at = usize::from(at);
+        if self.rules.order == Order::Prompt {
+            let message = self.wire.remove(at);
+            self.held.push(message.clone());
+            return (*message).clone();
+        }
+        (*self.wire[at]).clone()
     }
 
     fn plan(&mut self, to: NodeId) {
@@ -399,9 +487,10 @@ impl World {
             process.gate.admit(now, authority, None)
         };
         let epoch = admitted.expect("it is enabled").epoch();
-        let append = Append { before, at: now, authority, epoch, content: produced, durable: None };
+        let (content, durable, slow) = (produced, None, false);
+        let append = Append { before, at: now, authority, epoch, content, durable, slow };
         process.append = Some(append);
-        if !self.rules.fine {
+        if !self.is_fine() {
             self.write(id);
         }
     }
@@ -454,7 +543,7 @@ impl World {
     /// Produces one record from its beginning to its end.
     pub(super) fn produce_one(&mut self, id: NodeId) {
         self.admit(id);
-        if self.rules.fine {
+        if self.is_fine() {
             self.write(id);
         }
         self.acknowledge(id);

@@ -16,21 +16,40 @@ use super::world::{World, policy};
 const DULL: [&str; 2] = ["a heartbeat is due", "report what moves away"];
 
 /// Most deadlines that one jump passes.
-const DULL_MAX: u32 = 64;
+const PASSED_MAX: u32 = 64;
 
 impl World {
-    /// Jumps to the next deadline that matters. Returns false if there is none.
-    pub(super) fn pass_time(&mut self) -> bool {
-        let before = self.now;
-        for _ in 0..DULL_MAX {
-            let Some((at, dull)) = self.next_deadline() else { return self.now > before };
-            let busy = self.wire.len();
+    /// Jumps to where something new happens while nobody had anything to do: what is tried again
+    /// and again at somebody who is down is passed over. Returns false if nothing new ever does.
+    pub(super) fn wait(&mut self) -> bool {
+        let silent = self.silent();
+        for _ in 0..PASSED_MAX {
+            let Some((at, _)) = self.next_deadline() else { return false };
+            self.pass_to(at);
+            if !self.progress().is_empty() || self.silent() != silent {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Jumps to the next deadline that matters, whatever else could happen. Returns false if there
+    /// is none.
+    pub(super) fn expire(&mut self) -> bool {
+        let busy = self.wire.len();
+        for _ in 0..PASSED_MAX {
+            let Some((at, dull)) = self.next_deadline() else { return false };
             self.pass_to(at);
             if !dull || self.wire.len() != busy {
                 return true;
             }
         }
         false
+    }
+
+    /// Returns whom the leader may declare dead.
+    fn silent(&self) -> Vec<NodeId> {
+        self.nodes().filter(|id| self.budget.kills > 0 && self.is_silent(*id)).collect()
     }
 
     /// Has the clock show an instant, and wakes everybody whose time has come.
@@ -66,11 +85,10 @@ impl World {
             if self.broken.is_some() {
                 return true;
             }
-            self.wire.sort_by_key(super::hash::Shared::name);
             let next = self.recovery().or_else(|| self.progress().first().copied());
             if let Some(next) = next {
                 self.take(next);
-            } else if self.is_at_rest() || !self.pass_time() {
+            } else if self.is_at_rest() || !self.wait() {
                 return true;
             } else {
                 self.check();
@@ -80,14 +98,20 @@ impl World {
     }
 
     fn recovery(&self) -> Option<Action> {
+        if !self.held.is_empty() {
+            return Some(Action::Arrive(0));
+        }
         let number = |id: NodeId| u8::try_from(id.0).expect("a small world");
         self.nodes().find_map(|id| {
             if self.process(id).is_none() {
                 Some(Action::Restart(number(id)))
             } else if self.machine(id).cut {
                 Some(Action::Heal(number(id)))
+            } else if self.machine(id).lagging {
+                Some(Action::CatchUp(number(id)))
             } else {
-                None
+                let slow = self.process(id)?.append.as_ref().is_some_and(|append| append.slow);
+                slow.then_some(Action::Ack(number(id)))
             }
         })
     }

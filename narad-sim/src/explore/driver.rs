@@ -22,7 +22,7 @@ use narad_core::partition::Capture;
 use narad_core::peer::{Answer, Refusal, Request};
 use narad_core::time::Instant;
 
-use super::Breakage;
+use super::{Breakage, Order};
 use super::disk::Directory;
 use super::hash::Shared;
 use super::tell;
@@ -91,6 +91,10 @@ impl World {
         match operation {
             Operation::Barrier => self.barrier(id, op, events),
             Operation::Call { to: LOG, request } => self.call_log(id, op, request, events),
+            Operation::Call { to, .. } if self.process(to).is_none() => {
+                let outcome = Outcome::Call(Err(CallFault::Unreachable));
+                events.push_back(Event::Done(op, outcome));
+            }
             Operation::Call { to, request } => {
                 self.tell_story(|| format!("{id:?} asks {to:?}: {}", tell::request(&request)));
                 let plan = match &request {
@@ -115,11 +119,15 @@ impl World {
         }
     }
 
+    pub(super) fn is_fine(&self) -> bool {
+        self.rules.order == Order::Fine
+    }
+
     /// Whether an operation is carried out at once; see the [module](self).
     fn is_prompt(&self, operation: &Operation) -> bool {
         match operation {
             Operation::Stage(_, staging) => match staging {
-                Staging::Probe { .. } | Staging::Verify(_) => !self.rules.fine,
+                Staging::Probe { .. } | Staging::Verify(_) => !self.is_fine(),
                 Staging::Copy { .. }
                 | Staging::Checkpoint(_)
                 | Staging::Trim(_)
@@ -128,11 +136,11 @@ impl World {
                 | Staging::SetAside(_) => false,
             },
             Operation::Host(_, work) => match work {
-                host::Operation::Close => !self.rules.fine,
+                host::Operation::Close => !self.is_fine(),
                 host::Operation::Open { .. } | host::Operation::Expose { .. } => false,
             },
             Operation::Gate(..) | Operation::Inspect(_) | Operation::Watermarks(_) => {
-                !self.rules.fine
+                !self.is_fine()
             }
             Operation::NextIncarnation => false,
             Operation::Barrier

@@ -65,7 +65,7 @@ pub(super) fn run(
     breakage: Option<Breakage>,
     watch: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Outcome {
-    let first = World::new(options.nodes, options.budget(), breakage, options.fine);
+    let first = World::new(options.nodes, options.budget(), breakage, options.order);
     let mut search = Search {
         options,
         first: first.clone(),
@@ -143,7 +143,7 @@ impl Search<'_> {
             if let Some(broken) = &next.broken {
                 return self.found(number, action, broken.clone(), false);
             }
-            if action == Action::Pause && next.now == world.now {
+            if next.stalled {
                 continue;
             }
             goes_on |= action == Action::Pause;

@@ -37,11 +37,24 @@ pub(super) fn action(world: &World, action: Action) -> String {
         Action::Plan(to) => format!("LOG: SetTarget, the partition is to move to n{to}"),
         Action::Restart(id) => format!("n{id} starts again"),
         Action::Heal(id) => format!("HEAL: n{id} reaches the log again"),
+        Action::Arrive(at) => {
+            let late = world.held.get(usize::from(at)).map(|m| &**m);
+            match late {
+                Some(Message::Proposal { from, entry, .. }) => {
+                    format!("LOG: the late {} of {from:?} COMMITS", command(&entry.command))
+                }
+                late => format!("late, {} arrives", late.map_or_else(String::new, wire)),
+            }
+        }
+        Action::CatchUp(id) => format!("n{id} goes on applying"),
         Action::MarkDead(id) => format!("LOG: MarkDead, n{id} was silent for too long"),
         Action::Pause => "time passes, since nobody has anything else to do".to_owned(),
         Action::Lose(at) => format!("FAULT: {} is lost, whoever waits times out", message(at)),
         Action::Late(at) => format!("FAULT: {} is late, whoever waits times out", message(at)),
         Action::Duplicate(at) => format!("FAULT: {} arrives, and will again", message(at)),
+        Action::Hold(at) => format!("FAULT: {} takes its time", message(at)),
+        Action::Lag(id) => format!("FAULT: n{id} applies nothing for now"),
+        Action::Dawdle(id) => format!("FAULT: the append at n{id} takes its time"),
         Action::Crash(id) => format!("FAULT: n{id} crashes"),
         Action::Cut(id) => format!("FAULT: n{id} is cut off from the log"),
         Action::Cancel => "OPERATOR: ClearTarget, the move is cancelled".to_owned(),
@@ -61,7 +74,12 @@ pub(super) const fn kind(action: Action) -> &'static str {
         Action::Plan(_) => "plan",
         Action::Restart(_) => "restart",
         Action::Heal(_) => "heal",
+        Action::Arrive(_) => "arrive",
+        Action::CatchUp(_) => "catch-up",
         Action::MarkDead(_) => "mark-dead",
+        Action::Hold(_) => "hold",
+        Action::Lag(_) => "lag",
+        Action::Dawdle(_) => "dawdle",
         Action::Pause => "pause",
         Action::Lose(_) => "lose",
         Action::Late(_) => "late",

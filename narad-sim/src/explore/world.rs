@@ -12,11 +12,11 @@ use narad_core::ids::{
     TopicId,
 };
 use narad_core::metastore::{Addresses, Assignment, Entry, State};
-use narad_core::node::{Event, Identity, Node, Operation};
+use narad_core::node::{CallFault, Event, Identity, Node, Operation, Outcome};
 use narad_core::peer::{Answer, Request};
 use narad_core::time::Instant;
 
-use super::Breakage;
+use super::{Breakage, Order};
 use super::disk::Area;
 use super::hash::{Pool, Shared, name_of};
 use super::log::Log;
@@ -34,6 +34,8 @@ pub(super) struct Machine {
     pub(super) process: Option<Process>,
     /// Whether nothing passes between it and the log.
     pub(super) cut: bool,
+    /// Whether it applies nothing for now.
+    pub(super) lagging: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -74,6 +76,8 @@ pub(super) struct Append {
     pub(super) content: u8,
     /// Where the log ends with it, once it is durable.
     pub(super) durable: Option<u64>,
+    /// Whether its end takes its time.
+    pub(super) slow: bool,
 }
 
 /// Something on the wire.
@@ -82,6 +86,17 @@ pub(super) enum Message {
     Request { from: NodeId, op: OpId, to: NodeId, request: Request },
     Answer { to: NodeId, op: OpId, from: NodeId, answer: Answer },
     Proposal { from: NodeId, op: OpId, entry: Entry },
+}
+
+impl Message {
+    /// In which order messages arrive if nothing is late: what changes the state first.
+    const fn rank(&self) -> u8 {
+        match self {
+            Self::Proposal { .. } => 0,
+            Self::Request { .. } => 1,
+            Self::Answer { .. } => 2,
+        }
+    }
 }
 
 /// What may still go wrong, or be asked for, on this path.
@@ -93,6 +108,7 @@ pub(super) struct Budget {
     pub(super) cancels: u8,
     pub(super) crashes: u8,
     pub(super) losses: u8,
+    pub(super) delays: u8,
     pub(super) duplicates: u8,
     pub(super) expiries: u8,
     pub(super) kills: u8,
@@ -148,9 +164,13 @@ pub(super) struct World {
     /// When the leader last heard of each node.
     pub(super) heard: Vec<Instant>,
     pub(super) wire: Vec<Shared<Message>>,
+    /// Messages that are late; each may arrive at any time.
+    pub(super) held: Vec<Shared<Message>>,
     pub(super) ghost: Shared<Ghost>,
     pub(super) budget: Budget,
     pub(super) broken: Option<Broken>,
+    /// Whether time has passed in vain: nothing new ever happens.
+    pub(super) stalled: bool,
     /// What happens, for people; only while a path is told.
     pub(super) story: Option<Vec<String>>,
     pub(super) rules: Rules,
@@ -161,8 +181,7 @@ pub(super) struct World {
 pub(super) struct Rules {
     pub(super) partition: PartitionId,
     pub(super) breakage: Option<Breakage>,
-    /// Whether every operation is carried out by an event of its own.
-    pub(super) fine: bool,
+    pub(super) order: Order,
 }
 
 /// Parts that the worlds of one search share.
@@ -220,7 +239,7 @@ pub(super) fn identity(node: NodeId) -> Identity {
 
 impl World {
     /// Makes a cluster at rest: the first node owns the partition, of which one record is visible.
-    pub(super) fn new(nodes: u8, budget: Budget, breakage: Option<Breakage>, fine: bool) -> Self {
+    pub(super) fn new(nodes: u8, budget: Budget, breakage: Option<Breakage>, order: Order) -> Self {
         let ids: Vec<NodeId> = (1..=u64::from(nodes)).map(NodeId).collect();
         let (log, topic) = Log::bootstrap(&ids);
         let machine = |_: &NodeId| {
@@ -230,6 +249,7 @@ impl World {
                 snapshot: log.state.clone(),
                 process: None,
                 cut: false,
+                lagging: false,
             })
         };
         let partition = PartitionId { topic, index: 0 };
@@ -240,11 +260,13 @@ impl World {
             heard: vec![Instant::ORIGIN; ids.len()],
             log: Shared::new(log),
             wire: Vec::new(),
+            held: Vec::new(),
             ghost: Shared::new(Ghost::default()),
             budget: nothing,
             broken: None,
+            stalled: false,
             story: None,
-            rules: Rules { partition, breakage: None, fine },
+            rules: Rules { partition, breakage: None, order },
         };
         for id in &ids {
             world.start(*id);
@@ -335,10 +357,11 @@ impl World {
         }
         self.log.share(&mut pools.logs);
         self.ghost.share(&mut pools.ghosts);
-        for message in &mut self.wire {
+        for message in self.wire.iter_mut().chain(&mut self.held) {
             message.share(&mut pools.messages);
         }
-        self.wire.sort_by_key(Shared::name);
+        self.wire.sort_by_key(|message| (message.rank(), message.name()));
+        self.held.sort_by_key(Shared::name);
         let parts: Vec<u128> = self
             .machines
             .iter()
@@ -346,7 +369,8 @@ impl World {
             .chain([self.log.name(), self.ghost.name()])
             .chain(self.wire.iter().map(Shared::name))
             .collect();
-        name_of(&(parts, self.now, &self.heard, self.budget))
+        let held: Vec<u128> = self.held.iter().map(Shared::name).collect();
+        name_of(&(parts, held, self.now, &self.heard, self.budget))
     }
 
     /// Drops the entries that everybody has applied: how the state came about is no part of it.
@@ -391,20 +415,26 @@ impl World {
     /// Ends the process of a node: its memory is gone, and so is whatever was not durable.
     pub(super) fn crash(&mut self, id: NodeId) {
         let forgetful = self.is_breaking(Breakage::InstallNotDurable);
-        let live = self.row().map(|row| row.data);
         let machine = self.edit(id);
+        let mut unanswered = Vec::new();
         if let Some(process) = machine.process.take() {
             machine.snapshot = process.node.state().clone();
+            unanswered.extend(process.asked.into_values());
         }
         machine.area.crash();
+        machine.lagging = false;
         if forgetful {
             let born = |attempt: &Attempt| attempt.no.incarnation == Incarnation(0);
             let served = |directory: &super::disk::Directory| directory.served.is_some();
             machine.area.installed.retain(|attempt, directory| born(attempt) || served(directory));
         }
-        let _ = live;
         // Connections end with the process; what it has sent may still arrive.
-        self.wire.retain(|message| !matches!(&**message, Message::Answer { to, .. } if *to == id));
+        let is_lost = |message: &Message| matches!(message, Message::Answer { to, .. } if *to == id);
+        self.wire.retain(|message| !is_lost(message));
+        self.held.retain(|message| !is_lost(message));
+        for (asker, op) in unanswered {
+            self.done(asker, op, Outcome::Call(Err(CallFault::Unreachable)));
+        }
     }
 
     /// Has the partition's first owner be that node.
@@ -422,6 +452,7 @@ impl Budget {
         cancels: 0,
         crashes: 0,
         losses: 0,
+        delays: 0,
         duplicates: 0,
         expiries: 0,
         kills: 0,
