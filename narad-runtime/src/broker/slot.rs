@@ -393,21 +393,6 @@ impl Slot {
             && inner.gate.may_ack(now, authority, None).is_ok()
     }
 
-    /// Applies retention, unless the partition is frozen: the capture says where the log begins
-    /// (field fault 6).
-    ///
-    /// # Errors
-    ///
-    /// If no log is open, the partition is frozen, or the disk fails.
-    pub fn retain(&self, keep: &Retention, now_ms: i64) -> Result<Retained, SlotError> {
-        let inner = self.lock();
-        let log = inner.open_log()?;
-        if inner.gate.is_frozen() {
-            return Err(Refused::Frozen.into());
-        }
-        Ok(log.retain(keep, now_ms)?)
-    }
-
     fn command(&self, inner: &mut Inner, command: Command<OpId>) {
         let (now, authority) = (self.standpoint.now(), self.standpoint.authority());
         let mut signals = Effects::default();

@@ -14,7 +14,7 @@ use narad_runtime::broker::{Broker, Pending, Standpoint};
 use narad_runtime::disk::MemDisk;
 use narad_runtime::disk::mem::Image;
 use narad_runtime::log::{Appended, LogError, Record};
-use narad_runtime::raft::{Loaded, MemStore};
+use narad_runtime::raft::{MemStore, StoreImage};
 use narad_runtime::storage::Storage;
 use narad_runtime::store::PartitionStore;
 
@@ -64,7 +64,7 @@ pub(crate) struct Machine {
 #[derive(Clone, Debug)]
 pub(crate) struct Saved {
     pub(crate) disk: Image,
-    pub(crate) log: Option<Loaded>,
+    pub(crate) log: Option<StoreImage>,
     pub(crate) durable: Option<Durable>,
     pub(crate) node: Option<NodeId>,
 }

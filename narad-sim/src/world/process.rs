@@ -267,7 +267,7 @@ impl World {
             (Some(log), Some(node)) => Some(log.save(node)),
             _ => None,
         };
-        let log = it.log.as_ref().map(MemStore::durable);
+        let log = it.log.as_ref().map(MemStore::image);
         Saved { disk: it.disk.image(Keep::Nothing), log, durable, node: it.node }
     }
 
@@ -277,7 +277,9 @@ impl World {
         let it = &mut self.machines[machine];
         assert!(it.process.is_none(), "a disk is changed while nothing runs on it");
         it.disk.restore(&saved.disk);
-        it.log = saved.log.clone().map(MemStore::holding);
+        if let (Some(log), Some(image)) = (&it.log, &saved.log) {
+            log.restore(image);
+        }
         it.node = saved.node;
         if let (Some(log), Some(durable), Some(node)) =
             (self.log.as_mut(), &saved.durable, saved.node)

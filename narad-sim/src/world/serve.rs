@@ -221,7 +221,7 @@ impl World {
         let Some(process) = &self.machines[machine].process else { return };
         let Some(seat) = process.broker.find(partition) else { return };
         let keep = Retention { bytes_max: Some(ByteCount(keep_bytes)), age_ms_max: None };
-        if seat.slot.retain(&keep, now_ms).is_ok()
+        if matches!(seat.slot.retain(&keep, now_ms), Ok(Some(_)))
             && let Ok(log) = seat.slot.log()
         {
             let start = log.bounds().start;

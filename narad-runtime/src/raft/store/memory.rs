@@ -78,13 +78,6 @@ impl MemStore {
         Self { disk: Arc::new(Mutex::new(disk)) }
     }
 
-    /// Returns a disk that holds what another one held.
-    #[must_use]
-    pub fn holding(durable: Loaded) -> Self {
-        let disk = Disk { durable, pending: Vec::new(), commits: 0, syncs: 0, failure: None };
-        Self { disk: Arc::new(Mutex::new(disk)) }
-    }
-
     /// Forgets what was not synced, as a power failure does, and any planned failure.
     pub fn crash(&self) {
         self.crash_keeping(0);
