@@ -3,7 +3,8 @@
 //!
 //! At the end of the liveness phase every acknowledged or accepted record must have been delivered,
 //! unless S1 excuses it, its partition reports why it is not served, a node reports that it holds
-//! what a flip left behind, or its consumers have not come to the end yet. A record that one life of an
+//! what a flip left behind, a disk lost bytes that stop a reader, or its consumers have not come to
+//! the end yet. A record that one life of an
 //! owner has taken the acknowledgement of must not be handed out by that life again: a seam is a
 //! change of owner, of life, or a reservation that ran out.
 
@@ -70,7 +71,7 @@ pub(super) fn finish(
     moment: Duration,
     cx: &mut Cx<'_>,
 ) {
-    if cx.now.since(part.delivered) <= moment {
+    if cx.now.since(part.delivered) <= moment || part.has_holes() {
         return;
     }
     let missed = part.acked.iter().find(|acked| {
