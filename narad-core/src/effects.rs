@@ -17,6 +17,14 @@ pub struct OpId {
     sequence: u64,
 }
 
+impl OpId {
+    /// Names an operation: what a driver needs to name one that no machine has asked for.
+    #[must_use]
+    pub const fn new(incarnation: Incarnation, sequence: u64) -> Self {
+        Self { incarnation, sequence }
+    }
+}
+
 impl fmt::Debug for OpId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "op{}.{}", self.incarnation.0, self.sequence)

@@ -38,6 +38,7 @@ use core::time::Duration;
 use crate::effects::{Deadline, Effects, OpId, Ops};
 use crate::ids::{Attempt, Epoch, Incarnation, NodeId, Offset};
 use crate::metastore::{Assignment, Residue};
+use crate::planted::{Bug, is_planted};
 use crate::time::Instant;
 
 /// Something the façade tells the machine.
@@ -84,7 +85,8 @@ impl Want {
     /// Returns where an empty log begins, if the directory may be one that was never made: no try
     /// of a move is of life zero.
     fn birth(&self) -> Option<Offset> {
-        (self.data.no.incarnation == Incarnation(0)).then_some(self.min_end)
+        let born_here = self.data.no.incarnation == Incarnation(0);
+        (born_here || is_planted(Bug::ShortLogServed)).then_some(self.min_end)
     }
 }
 
@@ -358,12 +360,13 @@ impl Host {
         if self.want != Some(want) {
             return self.close(want, None, out);
         }
-        if opened.end < want.min_end {
+        if opened.end < want.min_end && !is_planted(Bug::ShortLogServed) {
             let fault = Fault::Short { end: opened.end, min_end: want.min_end };
             return self.close(want, Some(fault), out);
         }
-        let served_before = opened.served == Some(want.epoch);
-        if served_before || want.forced {
+        let served_before = opened.served == Some(want.epoch) && !is_planted(Bug::AckedStaysHidden);
+        let forced = want.forced && !is_planted(Bug::CapturedStaysHidden);
+        if served_before || forced || is_planted(Bug::TailExposedAtOpening) {
             let op = self.run(out, Operation::Expose { epoch: want.epoch });
             return State::Exposing { op, want, opened };
         }

@@ -71,6 +71,7 @@ use crate::ids::{Incarnation, LogIndex, NodeId};
 use crate::metastore::{Command, Reply, Status};
 use crate::pause::Pauses;
 use crate::peer::Refusal;
+use crate::planted::{Bug, is_planted};
 use crate::proposals::Proposed;
 use crate::time::Instant;
 
@@ -285,6 +286,7 @@ impl Lease {
         let Some(Beat { sent, .. }) = beating.under_way.take() else { return };
         match result {
             Ok(index) => {
+                let sent = if is_planted(Bug::LeaseFromReceipt) { now } else { sent };
                 if beating.answered.len() < Self::ANSWERS_MAX {
                     beating.answered.push((sent, index));
                 }
@@ -309,7 +311,7 @@ impl Lease {
         let (applied, term) = (self.applied, self.term);
         let before = self.until;
         beating.answered.retain(|(sent, index)| {
-            let counts = *index <= applied;
+            let counts = *index <= applied || is_planted(Bug::LeaseBeforeBarrier);
             if counts {
                 self.until = self.until.max(sent.after(term.of(*sent)));
             }
@@ -323,7 +325,8 @@ impl Lease {
     /// Looks at the own row.
     fn look(&mut self, now: Instant, member: Option<OwnRow>, out: &mut Effects<Effect>) {
         let Some(OwnRow { incarnation, status }) = member else { return };
-        if incarnation < self.life || matches!(self.state, State::Superseded) {
+        let earlier = incarnation < self.life && !is_planted(Bug::EarlierLifePasses);
+        if earlier || matches!(self.state, State::Superseded) {
             return;
         }
         if incarnation > self.life {
@@ -337,14 +340,22 @@ impl Lease {
                 let beating = Beating { under_way: None, next: now, answered: Vec::new() };
                 self.leave(State::Registered(beating), out);
             }
-            (Status::Dead(_), State::Registering { .. } | State::Registered(_)) => {
+            (Status::Dead(_), State::Registering { .. } | State::Registered(_))
+                if !is_planted(Bug::DeadGoesOn) =>
+            {
                 let op = self.ops.mint();
                 self.leave(State::Reviving { failures: 0, step: Step::Running(op) }, out);
                 out.push(Effect::Run(op, Operation::NextIncarnation { after: self.life }));
             }
             // A life that is dead stays dead.
             (Status::Alive, State::Registered(_) | State::Reviving { .. } | State::Superseded)
-            | (Status::Dead(_), State::Reviving { .. } | State::Superseded) => {}
+            | (
+                Status::Dead(_),
+                State::Registering { .. }
+                | State::Registered(_)
+                | State::Reviving { .. }
+                | State::Superseded,
+            ) => {}
         }
     }
 

@@ -233,6 +233,8 @@ pub mod partition;
 mod pause;
 pub mod peer;
 pub mod plan;
+#[cfg_attr(not(feature = "planted-bugs"), doc(hidden))]
+pub mod planted;
 pub mod promote;
 pub mod proposals;
 mod rate;

@@ -66,6 +66,7 @@ use core::time::Duration;
 use crate::ids::{Attempt, Generation, Offset, PartitionId};
 use crate::metastore::{Assignment, Command, Expect, Fence};
 use crate::partition::{Boundary, Capture, Manifest, Position, Verified};
+use crate::planted::{Bug, is_planted};
 
 /// Leave to propose one ownership flip.
 #[derive(Debug, PartialEq, Eq)]
@@ -201,12 +202,13 @@ pub fn after_freeze(evidence: &Freeze<'_>) -> Result<FlipPermit, Refusal> {
     if capture.token.epoch != expect.epoch || listing.epoch != expect.epoch {
         return Err(Refusal::WrongEpoch);
     }
+    let by_reach_alone = is_planted(Bug::VerifiedByReachAlone);
     starts_at(listing.start, verified)?;
-    if verified.end != listing.end {
+    if verified.end != listing.end && !by_reach_alone {
         return Err(Refusal::WrongEnd { end: verified.end, expected: listing.end });
     }
     reaches(listing.hwm, verified)?;
-    if verified.digest != capture.digest {
+    if verified.digest != capture.digest && !by_reach_alone {
         return Err(Refusal::WrongDigest);
     }
     Ok(FlipPermit {
@@ -268,12 +270,13 @@ pub fn boundary_after_death(
 ) -> Result<Boundary, Refusal> {
     let session = session
         .filter(|manifest| {
-            manifest.move_id == row.move_id
+            (manifest.move_id == row.move_id || is_planted(Bug::SessionOutlivesItsMove))
                 && manifest.source == row.owner
                 && manifest.epoch == row.epoch
         })
         .ok_or(Refusal::NeverReached)?;
-    let hwm = session.hwm.max(row.reported_hwm.unwrap_or_default());
+    let listed = if is_planted(Bug::ListedHwmForgotten) { Offset(0) } else { session.hwm };
+    let hwm = listed.max(row.reported_hwm.unwrap_or_default());
     Ok(Boundary { start: session.start, end: hwm.max(row.min_end), hwm, digest: None })
 }
 
@@ -281,13 +284,16 @@ pub fn boundary_after_death(
 /// records will get the same offsets (cases O65, O67).
 #[must_use]
 pub fn clamped(position: &Position, hwm: Offset) -> Position {
+    if is_planted(Bug::PositionNotClamped) {
+        return position.clone();
+    }
     let mut acked_ahead = position.acked_ahead.clone();
     acked_ahead.retain(|&offset| offset < hwm);
     Position { committed: position.committed.map(|committed| committed.min(hwm)), acked_ahead }
 }
 
 fn starts_at(expected: Offset, verified: &Verified) -> Result<(), Refusal> {
-    if verified.start == expected {
+    if verified.start == expected || is_planted(Bug::VerifiedByReachAlone) {
         Ok(())
     } else {
         Err(Refusal::WrongStart { start: verified.start, expected })

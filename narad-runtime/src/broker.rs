@@ -11,7 +11,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use narad_core::ids::PartitionId;
 
 pub use batch::{Batcher, ProduceError};
-pub use slot::{Committed, Slot, SlotError, Standpoint};
+pub use slot::{AppendUnderWay, Committed, FreezeAnswer, Pending, Slot, SlotError, Standpoint};
 
 /// One partition's slot with its producers.
 #[derive(Clone, Debug)]

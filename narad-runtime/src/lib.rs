@@ -13,7 +13,7 @@
 //!     gate + log, 1 mutex             │
 //!             │                    replica               Raft + narad_core::node
 //!             ▼                       │
-//!       store, log, disk            raft, wire
+//!    storage, store, log, disk      raft, wire
 //! ```
 //!
 //! # What to use
@@ -46,6 +46,8 @@ pub mod cli;
 pub mod client;
 #[cfg(feature = "net")]
 pub mod clock;
+#[cfg(feature = "log")]
+pub mod copy;
 #[cfg(feature = "cli")]
 pub mod demo;
 #[cfg(feature = "log")]
@@ -68,6 +70,8 @@ pub mod server;
 pub mod service;
 #[cfg(feature = "cli")]
 pub mod settings;
+#[cfg(feature = "log")]
+pub mod storage;
 #[cfg(feature = "log")]
 pub mod store;
 #[cfg(feature = "net")]

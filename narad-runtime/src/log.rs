@@ -69,6 +69,7 @@ mod read;
 mod record;
 mod recover;
 mod retain;
+mod scan;
 pub(crate) mod side;
 
 use std::path::{Path, PathBuf};
@@ -82,16 +83,17 @@ pub use append::Appended;
 pub use check::Damage;
 pub use envelope::FormatError;
 pub use error::LogError;
-pub(crate) use listing::{digest_of, scan};
+pub(crate) use listing::{check_segment, digest_of};
 pub(crate) use read::Upto;
 pub use record::Record;
 pub use recover::Recovery;
 pub(crate) use recover::{Ending, ending};
 pub use retain::{Retained, Retention};
+pub use scan::{Scan, scan};
 
 use crate::disk::{Disk, DiskError, DiskFile, Open, parent};
 use append::Writer;
-use index::SparseIndex;
+use index::{SparseIndex, Spots};
 use position::Positions;
 
 /// The limits of one log.
@@ -148,6 +150,7 @@ struct View {
     epoch: Epoch,
     /// The segment that was read last, so that a sequential reader opens each file once.
     opened: Option<(Offset, Arc<dyn DiskFile>)>,
+    spots: Spots,
 }
 
 /// One segment's durable part.

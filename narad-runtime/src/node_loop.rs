@@ -12,7 +12,6 @@ pub mod failpoint;
 mod hands;
 mod inbox;
 mod notes;
-mod storage;
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -31,7 +30,6 @@ use crate::replica::{Actions, Input, Replica, ReplicaError};
 pub use hands::{Ground, Hands, HandsSeams, NextLife};
 pub use inbox::{AskFault, Letter, NodeHandle, Stopped};
 pub use notes::{Counters, Observer, Telemetry};
-pub use storage::LiveBytes;
 
 /// Told whenever the replicated state may have changed.
 pub trait Watcher: Send {

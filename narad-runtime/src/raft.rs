@@ -65,6 +65,7 @@ mod admission;
 mod calls;
 mod config;
 mod error;
+mod kind;
 mod log;
 mod logger;
 mod membership;
@@ -78,11 +79,12 @@ pub use config::{RaftConfig, RaftLogging, TICK_DEFAULT};
 pub use error::{
     ConfigureError, OfferError, ProposeError, RaftError, StepError, StoreError, TransferError,
 };
+pub use kind::{MessageKind, message_kind};
 pub use membership::{Configuration, ConfigurationChange, MemberChange};
 pub use output::{
     Committed, Leadership, Outgoing, Output, PeerProgress, ReadId, Restored, Role, Status, Term,
 };
-pub use store::memory::{FailurePoint, MemStore};
+pub use store::memory::{FailurePoint, MemStore, StoreImage};
 pub use store::redb::RedbStore;
 pub use store::{Batch, Cut, HardState, Loaded, LogEntry, Position, RaftStore, Snapshot};
 

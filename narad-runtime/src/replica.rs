@@ -4,6 +4,9 @@
 //! machine to Raft, and what Raft commits back to the machine. The node loop runs it on a thread of
 //! its own; the simulator runs the very same code in virtual time.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::mem;
 use std::time::Duration;
@@ -51,8 +54,21 @@ pub enum Input<'a> {
 pub struct Actions {
     /// Raft messages to send; any of them may be lost.
     pub messages: Vec<Outgoing>,
-    /// Effects of the node machine; operations of the log are not among them.
+    /// Whether the driver wants to know what the log tells the machine. Default false.
+    pub listens: bool,
+    /// What the log has told the machine, for a driver that listens.
+    pub told: Vec<Event>,
+    /// Effects of the node machine; operations of the log are not among them, but for appends that
+    /// the driver [carries](Replica::carry_appends).
     pub effects: Vec<Effect>,
+}
+
+impl Actions {
+    fn hear(&mut self, event: &Event) {
+        if self.listens {
+            self.told.push(event.clone());
+        }
+    }
 }
 
 /// What a replica is about to do with a command of the log.
@@ -93,6 +109,8 @@ pub struct Replica<S: RaftStore> {
     barriers: BTreeMap<ReadId, Barrier>,
     output: Output,
     watch: fn(Step<'_>),
+    /// Whether appends are left to the driver.
+    appends_carried: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -120,7 +138,9 @@ impl<S: RaftStore> Replica<S> {
         let barriers = BTreeMap::new();
         let output = Output::default();
         let watch = |_: Step<'_>| {};
-        let mut replica = Self { raft, node, barrier_timeout, barriers, output, watch };
+        let appends_carried = false;
+        let mut replica =
+            Self { raft, node, barrier_timeout, barriers, output, watch, appends_carried };
         replica.carry_out(now, first, out)?;
         replica.advance(now, out)?;
         Ok(replica)
@@ -158,6 +178,53 @@ impl<S: RaftStore> Replica<S> {
     /// Has every further step of a command told to somebody; tests stop a process there.
     pub fn watch(&mut self, watch: fn(Step<'_>)) {
         self.watch = watch;
+    }
+
+    /// Leaves it to the driver when an append of the machine reaches Raft: from now on
+    /// `Effect::Run(op, Operation::Append(entry))` is among the [effects](Actions::effects), and the
+    /// driver answers with [`Replica::append`].
+    ///
+    /// A driver that holds an entry back stands for a leader that is slow, and one that answers
+    /// `Outcome::Append(true)` by itself for a leader whose log lost the entry with its reign. To be
+    /// called before the first [`Replica::handle`]: before that nobody leads.
+    pub const fn carry_appends(&mut self) {
+        self.appends_carried = true;
+    }
+
+    /// Carries an append to Raft, tells the machine whether it was taken, and does everything that
+    /// follows from it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Replica::handle`].
+    pub fn append(
+        &mut self,
+        now: Instant,
+        op: OpId,
+        entry: &Entry,
+        out: &mut Actions,
+    ) -> Result<(), ReplicaError> {
+        let taken = self.propose(entry);
+        self.tell(now, Event::Done(op, Outcome::Append(taken)), out)?;
+        self.give_up_barriers(now, out)?;
+        self.advance(now, out)
+    }
+
+    /// Hands the lead to another voter, on nobody's behalf: for drivers that let leadership change.
+    ///
+    /// # Errors
+    ///
+    /// As [`Replica::handle`].
+    pub fn hand_over(
+        &mut self,
+        now: Instant,
+        to: NodeId,
+        out: &mut Actions,
+    ) -> Result<(), ReplicaError> {
+        if let Err(error) = self.raft.transfer_leadership(to) {
+            tracing::debug!(%to, %error, "the lead was not handed over");
+        }
+        self.advance(now, out)
     }
 
     /// Returns the node machine, to look at.
@@ -200,14 +267,16 @@ impl<S: RaftStore> Replica<S> {
         out: &mut Actions,
     ) -> Result<(), ReplicaError> {
         if let Some(restored) = output.restored.take() {
-            let state = load(&restored)?;
-            self.tell(now, Event::Restored(Box::new(state)), out)?;
+            let event = Event::Restored(Box::new(load(&restored)?));
+            out.hear(&event);
+            self.tell(now, event, out)?;
         }
         for committed in output.committed.drain(..) {
             let event = event_of(committed).map_err(Stop::from)?;
             if let Event::Committed { entry, .. } = &event {
                 (self.watch)(Step::Applying(&entry.command));
             }
+            out.hear(&event);
             self.tell(now, event, out)?;
         }
         if let Some(leadership) = output.leadership.take() {
@@ -274,7 +343,9 @@ impl<S: RaftStore> Replica<S> {
         out: &mut Actions,
     ) -> Option<Outcome> {
         match operation {
-            Operation::Append(entry) => Some(Outcome::Append(self.append(&entry))),
+            Operation::Append(entry) if !self.appends_carried => {
+                Some(Outcome::Append(self.propose(&entry)))
+            }
             Operation::Barrier => self.begin_barrier(now, op, false),
             Operation::Survey => self.begin_barrier(now, op, true),
             Operation::Configure(change) => Some(Outcome::Configure(self.configure(change))),
@@ -291,7 +362,7 @@ impl<S: RaftStore> Replica<S> {
         }
     }
 
-    fn append(&mut self, entry: &Entry) -> bool {
+    fn propose(&mut self, entry: &Entry) -> bool {
         (self.watch)(Step::Appending(&entry.command));
         let context = entry.proposal.to_bytes();
         match self.raft.propose(context, entry.to_bytes()) {

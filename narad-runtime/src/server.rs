@@ -30,13 +30,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::broker::Broker;
 use crate::clock::BootClock;
+use crate::copy::LiveBytes;
 use crate::http;
 use crate::log::LogLimits;
 use crate::net::{Identity, Seams, Transport};
 use crate::node_loop::failpoint;
-use crate::node_loop::{
-    Counters, Ground, Hands, HandsSeams, LiveBytes, NodeHandle, NodeLoop, Telemetry,
-};
+use crate::node_loop::{Counters, Ground, Hands, HandsSeams, NodeHandle, NodeLoop, Telemetry};
 use crate::raft::{Loaded, Raft, RaftConfig, RaftStore as _, RedbStore};
 use crate::replica::{Actions, Replica, ReplicaError, load};
 use crate::service::Service;

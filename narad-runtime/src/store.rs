@@ -45,7 +45,7 @@ use narad_core::ids::{Attempt, ByteCount, Offset, PartitionId};
 use narad_core::partition::{Boundary, Manifest, Recovered, Sidecar, Staged, Verified};
 
 pub use error::{Refusal, StoreError};
-pub use layout::parse_attempt;
+pub use layout::{log_dir, parse_attempt, partition_dir, staging_dir};
 pub use partition_log::PartitionLog;
 pub use segment_store::SegmentStore;
 pub use trash::{Swept, Trashed};

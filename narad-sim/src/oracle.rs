@@ -52,13 +52,14 @@ mod tests;
 use std::time::Duration;
 
 use narad_core::config::{Config, Policy};
-use narad_core::ids::{Offset, PartitionId};
+use narad_core::ids::{LogIndex, Offset, PartitionId};
 use narad_core::metastore::State;
 
 pub use fact::{Directory, DiskChange, End, Fact, Origin, Read};
 pub use look::{LogView, Look};
 
 use crate::outcome::{Summary, Violation};
+use crate::scenario::Ending;
 use book::Book;
 use s11_delivery::Deliveries;
 use s12_plans::Plans;
@@ -152,6 +153,11 @@ impl Oracle {
     /// fact about it.
     pub fn state(&self) -> Option<&State> {
         self.book.state()
+    }
+
+    /// Returns how the newest entry of the log ended, if that is the one.
+    pub fn ending_of(&self, index: LogIndex) -> Option<Ending> {
+        self.book.ending().filter(|(newest, _)| *newest == index).map(|(_, ending)| ending)
     }
 
     /// Returns what did not hold, in the order in which it was seen.

@@ -34,7 +34,7 @@ pub struct Violation {
 }
 
 /// One run in figures: a row of a sweep.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// Name of the scenario.
     pub scenario: String,
@@ -84,16 +84,30 @@ pub struct Summary {
     pub trace_hash: u64,
 }
 
-impl Summary {
-    /// Returns the gravest of what happened.
+impl Violation {
+    /// Returns how a run ends in which nothing worse than this happens.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
-        let of = |violation: &Violation| match violation.invariant.as_bytes() {
+        match self.invariant.as_bytes() {
             b"panic" => Verdict::Panicked,
             b"expect" => Verdict::Unexpected,
             [b'L', ..] => Verdict::Stuck,
             _ => Verdict::Unsafe,
-        };
-        self.violations.iter().map(of).max().unwrap_or(Verdict::Good)
+        }
+    }
+}
+
+impl Summary {
+    /// Returns the gravest of what happened.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        self.gravest().map_or(Verdict::Good, Violation::verdict)
+    }
+
+    /// Returns the first violation of the gravest kind.
+    #[must_use]
+    pub fn gravest(&self) -> Option<&Violation> {
+        // The last of equals wins, so from the back.
+        self.violations.iter().rev().max_by_key(|violation| violation.verdict())
     }
 }

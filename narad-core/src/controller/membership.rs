@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use super::{Controller, Decisions, Note, Operation, Survey};
 use crate::ids::{Incarnation, NodeId};
 use crate::metastore::{Command, Configuration, Member, Reason, State, Status};
+use crate::planted::{Bug, is_planted};
 use crate::time::Instant;
 
 /// One step of the log's configuration. Level-triggered: a refused step is decided upon again.
@@ -154,7 +155,8 @@ impl Controller {
             return Some(Step::Change(Change::Remove(*node)));
         }
         let leaving: Vec<NodeId> = configuration.voters.iter().filter(retired).copied().collect();
-        if let Some(remove) = leaving.iter().copied().find(|node| *node != self.me) {
+        let may_go = |node: &NodeId| *node != self.me || is_planted(Bug::LeaderRemovesItself);
+        if let Some(remove) = leaving.iter().copied().find(may_go) {
             let mut rest = configuration.voters.clone();
             rest.remove(&remove);
             rest.extend(next_voter);

@@ -7,6 +7,7 @@ use super::{Controller, Decisions, Note};
 use crate::ids::{NodeId, PartitionId, TopicId};
 use crate::metastore::{Assignment, Command, State, Status};
 use crate::plan::{self, Limits, Placement, Role, TopicLimit};
+use crate::planted::{Bug, is_planted};
 use crate::time::Instant;
 
 impl Controller {
@@ -76,7 +77,8 @@ impl Controller {
                 .filter(|since| now.since(*since) >= self.config.dead_target_after);
             let leaving =
                 state.member(target).is_none_or(|member| member.draining || member.retired);
-            if is_dead(state, row.owner) || !(leaving || since.is_some()) {
+            let kept = is_dead(state, row.owner) && !is_planted(Bug::TargetOfDeadOwnerCleared);
+            if kept || !(leaving || since.is_some()) {
                 continue;
             }
             let clear = Command::ClearTarget { partition, move_id: row.move_id };

@@ -87,7 +87,8 @@
 use core::mem;
 
 use crate::effects::Effects;
-use crate::ids::{Epoch, FreezeNo, Incarnation, PartitionId, Token};
+use crate::ids::{Epoch, FreezeNo, Incarnation, Offset, PartitionId, Token};
+use crate::planted::{Bug, is_planted};
 use crate::time::Instant;
 
 pub use interface::{
@@ -229,7 +230,7 @@ impl<T: Copy + PartialEq> Gate<T> {
                     out.push(Signal::NotFrozen { ticket, why: NotFrozen::NotServing });
                 } else if self.freeze != Freeze::Open {
                     out.push(Signal::NotFrozen { ticket, why: NotFrozen::Frozen });
-                } else if self.in_flight.is_some() {
+                } else if self.in_flight.is_some() && !is_planted(Bug::FreezeOverAppend) {
                     self.freeze = Freeze::Freezing { ticket };
                 } else {
                     self.freeze(ticket, out);
@@ -242,7 +243,10 @@ impl<T: Copy + PartialEq> Gate<T> {
                 }
             }
             Command::Thaw { token } => {
-                if self.freeze == (Freeze::Frozen { token }) {
+                let frozen = matches!(self.freeze, Freeze::Frozen { .. });
+                if self.freeze == (Freeze::Frozen { token })
+                    || (frozen && is_planted(Bug::FreezeEndedByAnyToken))
+                {
                     self.freeze = Freeze::Open;
                 }
             }
@@ -276,6 +280,10 @@ impl<T: Copy + PartialEq> Gate<T> {
         authority: Authority,
         claimed: Option<Epoch>,
     ) -> Result<(), Refused> {
+        if is_planted(Bug::AckWithoutLease) {
+            return Ok(());
+        }
+        let claimed = claimed.filter(|_| !is_planted(Bug::AckOfAnyReign));
         self.serving_in(now, authority, claimed).map(|_| ())
     }
 
@@ -284,7 +292,9 @@ impl<T: Copy + PartialEq> Gate<T> {
     pub fn may_mutate(&self) -> bool {
         match self.standing {
             Standing::Closed | Standing::Reading { .. } => false,
-            Standing::Serving { .. } => self.freeze == Freeze::Open,
+            Standing::Serving { .. } => {
+                self.freeze == Freeze::Open || is_planted(Bug::MutatesUnderFreeze)
+            }
         }
     }
 
@@ -306,7 +316,7 @@ impl<T: Copy + PartialEq> Gate<T> {
         if authority.registered != Some(life) {
             return Err(Refused::NotServing);
         }
-        if in_play && now >= authority.lease_until {
+        if in_play && now >= authority.lease_until && !is_planted(Bug::CommitsWithoutLease) {
             return Err(Refused::NoLease);
         }
         Ok((epoch, life))
@@ -333,6 +343,9 @@ impl<T: Copy + PartialEq> Gate<T> {
         outcome: Appended,
     ) -> Result<Acknowledged, Refused> {
         let Appended::Durable { end: hwm } = outcome else { return Err(Refused::AppendFailed) };
+        if is_planted(Bug::NoRecheck) {
+            return Ok(Acknowledged { epoch: admission.epoch, hwm });
+        }
         let (epoch, _) = self.serving(now, authority)?;
         if epoch != admission.epoch {
             return Err(Refused::OtherEpoch { current: epoch });
@@ -340,7 +353,8 @@ impl<T: Copy + PartialEq> Gate<T> {
         if self.stands != admission.stand {
             return Err(Refused::NotServing);
         }
-        Ok(Acknowledged { epoch, hwm })
+        let short = u64::from(is_planted(Bug::HwmOneShort));
+        Ok(Acknowledged { epoch, hwm: Offset(hwm.0.saturating_sub(short)) })
     }
 
     fn stand(&mut self, standing: Standing, out: &mut Effects<Signal<T>>) {
@@ -359,8 +373,13 @@ impl<T: Copy + PartialEq> Gate<T> {
     fn freeze(&mut self, ticket: T, out: &mut Effects<Signal<T>>) {
         let (epoch, incarnation) =
             self.standing.reign().expect("a freeze ends with the stand that it was begun in");
-        assert!(self.in_flight.is_none(), "nothing is under way when a freeze takes hold");
-        self.freezes += 1;
+        assert!(
+            self.in_flight.is_none() || is_planted(Bug::FreezeOverAppend),
+            "nothing is under way when a freeze takes hold"
+        );
+        if self.freezes == 0 || !is_planted(Bug::TokenRepeats) {
+            self.freezes += 1;
+        }
         let token = Token { epoch, no: FreezeNo { incarnation, counter: self.freezes } };
         self.freeze = Freeze::Frozen { token };
         out.push(Signal::Frozen { ticket, token });

@@ -92,6 +92,7 @@ use crate::ids::{Attempt, AttemptNo, FreezeNo, Incarnation, MoveId, NodeId, Part
 use crate::metastore::Assignment;
 use crate::pause::Pauses;
 use crate::peer::{Answer, Refusal, RequestId};
+use crate::planted::{Bug, is_planted};
 use crate::time::Instant;
 
 pub use interface::{
@@ -345,7 +346,9 @@ impl Handoff {
 
     /// Judges whether a try may freeze: the target's own, not burned, and none before its newest.
     fn judge_attempt(&self, attempt: Attempt, asker: NodeId) -> Result<(), Refusal> {
-        self.judge(attempt.move_id, asker)?;
+        if !is_planted(Bug::FreezeOfAnyMove) {
+            self.judge(attempt.move_id, asker)?;
+        }
         if attempt.destination != asker {
             return Err(Refusal::NoSuchMove);
         }
@@ -379,7 +382,7 @@ impl Handoff {
                     out.push(Effect::Answer(asked.request, Answer::Refused(refusal)));
                 }
                 // The row has a target, so a gate that stands as wanted has noted "in play".
-                Ok(()) if settled => {
+                Ok(()) if settled || is_planted(Bug::ListedBeforeInPlay) => {
                     let op = self.ops.mint();
                     let check = self.listings.begin(asked, life, op);
                     out.push(Effect::Run(op, Operation::Listing { check }));

@@ -20,6 +20,7 @@ use super::member::{Configuration, Member};
 use super::topic::Topic;
 use crate::config::Policy;
 use crate::ids::{LogIndex, NodeId, PartitionId, ProposalId, TopicId};
+use crate::planted::{Bug, is_planted};
 
 pub use self::parts::{Parts, PartsError};
 pub use self::salvage::Verdict;
@@ -306,7 +307,7 @@ impl State {
 
     /// Whether the asker's proposal has taken effect before and must not do so again.
     fn is_remembered(&self, turn: &Turn<'_>) -> bool {
-        self.remembered.contains(&turn.proposal)
+        self.remembered.contains(&turn.proposal) && !is_planted(Bug::DuplicateNotRecognized)
     }
 
     /// Remembers a proposal whose duplicate would be no compare-and-swap.

@@ -4,6 +4,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::ids::{Attempt, AttemptNo, Epoch, FreezeNo, MoveId, NodeId, Offset};
+use crate::planted::{Bug, is_planted};
 
 /// The row of one partition.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -73,7 +74,9 @@ impl Assignment {
 
     /// Returns the reign that an attempt won, if it is remembered.
     pub fn reign_of(&self, attempt: Attempt) -> Option<&Reign> {
-        self.lineage.iter().find(|reign| reign.data == attempt)
+        let known =
+            |reign: &&Reign| reign.epoch == self.epoch || !is_planted(Bug::EarlierWinnersForgotten);
+        self.lineage.iter().filter(known).find(|reign| reign.data == attempt)
     }
 
     /// Whether a try may have won a reign that is no longer remembered.
@@ -88,21 +91,26 @@ impl Assignment {
             self.lineage.remove(0);
             self.lineage_cut = true;
         }
-        let epoch = self.epoch.next();
+        let kept = is_planted(Bug::EpochNotBumped);
+        let epoch = if kept { self.epoch } else { self.epoch.next() };
         self.lineage.push(Reign { epoch, start, owner, data, residue });
         self.owner = owner;
         self.epoch = epoch;
         self.data = data;
         self.min_end = self.min_end.max(start);
-        self.revoked = None;
+        if !is_planted(Bug::FloorOutlivesTheReign) {
+            self.revoked = None;
+        }
         self.reported_hwm = None;
         self.replan(None);
     }
 
     /// Begins the next move, with or without a target: no flip of an older one can apply (H5).
     pub(crate) fn replan(&mut self, target: Option<NodeId>) {
+        if target.is_some() || self.target.is_none() || !is_planted(Bug::MoveIdNotBumped) {
+            self.move_id = self.move_id.next();
+        }
         self.target = target;
-        self.move_id = self.move_id.next();
         self.burned = None;
     }
 }

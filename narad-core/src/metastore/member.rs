@@ -5,6 +5,7 @@ use alloc::string::String;
 use core::time::Duration;
 
 use crate::ids::{Generation, Incarnation, Name, NodeId, StoreUuid};
+use crate::planted::{Bug, is_planted};
 
 /// One node of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -40,7 +41,7 @@ impl Member {
     #[must_use]
     pub fn is_receiver(&self) -> bool {
         self.status == Status::Alive
-            && !self.draining
+            && (!self.draining || is_planted(Bug::DrainingReceives))
             && !self.retired
             && self.incarnation > Incarnation(0)
     }

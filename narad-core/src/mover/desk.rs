@@ -15,6 +15,7 @@ use crate::ids::{Attempt, AttemptNo, NodeId, PartitionId};
 use crate::metastore::{Assignment, Command, Expect};
 use crate::partition::{Extent, Recovered};
 use crate::pause::Pauses;
+use crate::planted::{Bug, is_planted};
 use crate::rate::Rate;
 use crate::time::Instant;
 
@@ -201,7 +202,10 @@ impl Desk {
     /// Names the next try.
     pub(super) fn next_attempt(&mut self, job: Job) -> Attempt {
         let no = AttemptNo { incarnation: self.me.incarnation, n: self.next_n };
-        self.next_n = self.next_n.checked_add(1).expect("2^32 freezes do not fit into one life");
+        if !is_planted(Bug::AttemptNumberRepeats) {
+            let next = self.next_n.checked_add(1);
+            self.next_n = next.expect("2^32 freezes do not fit into one life");
+        }
         self.attempts += 1;
         let attempt = Attempt { move_id: job.expect.move_id, destination: self.me.node, no };
         self.attempt = Some(attempt);
@@ -227,7 +231,8 @@ impl Desk {
     /// Whether the move counts against those that may be under way at once.
     pub(super) fn holds_slot(&self) -> bool {
         let refused = matches!(self.waiting, Some(Waiting::PromoteRefused(_)));
-        !refused && self.faults.max(self.failed_attempts) < STUCK_FAILURES
+        let stuck = refused || self.faults.max(self.failed_attempts) >= STUCK_FAILURES;
+        !stuck || is_planted(Bug::StuckHoldsSlot)
     }
 
     pub(super) fn is_idle(&self) -> bool {

@@ -7,6 +7,7 @@ use super::operation::Proposed;
 use crate::ids::{Attempt, NodeId};
 use crate::metastore::{Applied, Assignment, Reason, Reply};
 use crate::partition::Manifest;
+use crate::planted::{Bug, is_planted};
 
 /// What may still become of an installed copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -51,7 +52,9 @@ impl Installed {
             .filter(|(attempt, _)| attempt.destination == me)
             .filter_map(|(attempt, manifest)| {
                 let manifest = manifest?;
-                Some(Directory { attempt, manifest, vouched: false, fate: Fate::Open })
+                let unasked = is_planted(Bug::AttemptsNotResolved);
+                let fate = if unasked { Fate::Free } else { Fate::Open };
+                Some(Directory { attempt, manifest, vouched: false, fate })
             })
             .collect();
         directories.sort_by_key(|directory| (directory.attempt.move_id, directory.attempt.no));
@@ -81,7 +84,7 @@ impl Installed {
     pub(super) fn leave_past_reigns(&mut self, row: &Assignment) {
         self.directories.retain(|directory| {
             let attempt = directory.attempt;
-            attempt == row.data || !row.lineage.iter().any(|reign| reign.data == attempt)
+            attempt == row.data || row.reign_of(attempt).is_none()
         });
     }
 
@@ -119,6 +122,7 @@ impl Installed {
     /// Learns the fate of an attempt from the answer to its flip.
     pub(super) fn flipped(&mut self, attempt: Attempt, proposed: &Proposed) {
         let fate = match proposed {
+            Proposed::Unknown if is_planted(Bug::UnknownCountsAsFailed) => Fate::Free,
             Proposed::Unknown => return,
             Proposed::Replied(Reply::Applied(_)) => Fate::Won,
             Proposed::Replied(Reply::Rejected(reason)) => match verdict(*reason) {

@@ -15,6 +15,7 @@ use super::{Over, SourceHealth, State};
 use crate::effects::OpId;
 use crate::ids::Attempt;
 use crate::metastore::{Applied, Command, Reply};
+use crate::planted::{Bug, is_planted};
 
 /// Waits for one chore.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -80,6 +81,9 @@ fn decide(cx: &mut Cx<'_>) -> State {
         return go_on(job, cx);
     }
     match cx.desk.row() {
+        None if is_planted(Bug::MoveOutlivesItsTopic) => {
+            cx.wait(Waiting::LeaderUnreachable, Then::Locate)
+        }
         None => clear(Over::Gone, cx),
         // The row names a directory that this disk does not have: an owner's matter (H25). What
         // is staged may be all that is left.

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use super::desk::Job;
 use crate::ids::{ByteCount, MoveId, Offset, PartitionId};
 use crate::partition::{Extent, Listing, Manifest, Position, Staged};
+use crate::planted::{Bug, is_planted};
 
 /// The staging area, as far as the operations that were answered tell.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -161,9 +162,9 @@ impl Stage {
     /// Whether the staged bytes are of the life that a listing shows.
     pub(super) fn is_of(&self, listing: &Listing) -> bool {
         self.working.as_ref().is_some_and(|working| {
-            working.source_incarnation == listing.incarnation
-                && working.generation == listing.generation
-                && working.epoch == listing.epoch
+            let same_life = working.source_incarnation == listing.incarnation
+                && working.generation == listing.generation;
+            (same_life || is_planted(Bug::OtherLifeNotCompared)) && working.epoch == listing.epoch
         })
     }
 
@@ -209,6 +210,7 @@ impl Stage {
                 && extent(listing, staged.base).is_some_and(|extent| {
                     staged.bytes < extent.bytes
                         || (staged.bytes == extent.bytes && staged.checksum == extent.checksum)
+                        || is_planted(Bug::VerifiedByReachAlone)
                 })
         };
         let mut dropped = Dropped::default();
@@ -236,7 +238,10 @@ impl Stage {
             generation: listing.generation,
             epoch: listing.epoch,
             start: listing.start,
-            hwm: known.as_ref().map_or(listing.hwm, |known| known.hwm.max(listing.hwm)),
+            hwm: known
+                .as_ref()
+                .filter(|_| !is_planted(Bug::LowerListingTaken))
+                .map_or(listing.hwm, |known| known.hwm.max(listing.hwm)),
             position: known.map_or_else(Position::default, |known| known.position),
             extents,
             attempt: None,

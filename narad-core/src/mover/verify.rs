@@ -10,7 +10,8 @@ use super::operation::{Fault, Operation, Outcome};
 use super::prepare::Frozen;
 use crate::effects::{Deadline, OpId};
 use crate::ids::Incarnation;
-use crate::partition::{Boundary, Sidecar};
+use crate::partition::{Boundary, Position, Sidecar};
+use crate::planted::{Bug, is_planted};
 use crate::promote::{self, Freeze, Refusal, clamped};
 
 /// Waits for the copy to be read back.
@@ -73,11 +74,15 @@ impl Verifying {
             Err(refusal) => return self.differs(refusal, cx),
         };
         let listing = &capture.listing;
+        let visible = is_planted(Bug::TailInstalledVisible);
         let sidecar = Sidecar {
             start: listing.start,
-            hwm: listing.hwm,
+            hwm: if visible { listing.end } else { listing.hwm },
             position: clamped(&capture.position, listing.hwm),
         };
+        let left = is_planted(Bug::PositionLeftBehind);
+        let sidecar =
+            if left { Sidecar { position: Position::default(), ..sidecar } } else { sidecar };
         let flip = Flip { job, attempt, since, fence: Some(capture.token), dead: None };
         Installing::begin(flip, permit, sidecar, cx)
     }

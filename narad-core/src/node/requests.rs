@@ -11,6 +11,7 @@ use crate::freeze::handoff::{self, HandoffRequest};
 use crate::ids::{Incarnation, MoveId, NodeId, PartitionId};
 use crate::metastore::{Applied, Command, Reply, Status};
 use crate::peer::{Answer, Refusal, Request, RequestId};
+use crate::planted::{Bug, is_planted};
 use crate::proposals::Proposed;
 
 impl Node {
@@ -86,6 +87,10 @@ impl Node {
             return;
         }
         self.controller_hears(from, life, stuck);
+        if is_planted(Bug::LeaderTakenAtItsWord) {
+            self.answer(id, Answer::Heartbeat { index: self.state.applied() });
+            return;
+        }
         self.run(Operation::Barrier, Route::Heartbeat(id, from, life));
     }
 
@@ -121,7 +126,7 @@ impl Node {
     /// about a death: the wait before a promotion counts the silence that led to it. A life that
     /// this node has not heard of yet is asked to come again.
     fn may_be_leased(&self, node: NodeId, life: Incarnation) -> Result<(), Refusal> {
-        if self.condemned.contains(&node) {
+        if self.condemned.contains(&node) && !is_planted(Bug::CondemnedLeased) {
             return Err(Refusal::NotYet);
         }
         let member = self.state.member(node).filter(|member| !member.retired);
@@ -129,6 +134,7 @@ impl Node {
         match (member.incarnation.cmp(&life), member.status) {
             (Ordering::Less, _) => Err(Refusal::NotYet),
             (Ordering::Equal, Status::Alive) => Ok(()),
+            (Ordering::Equal, Status::Dead(_)) if is_planted(Bug::DeadGoesOn) => Ok(()),
             (Ordering::Equal, Status::Dead(_)) | (Ordering::Greater, _) => Err(Refusal::AskerDead),
         }
     }
@@ -188,7 +194,7 @@ impl Node {
     /// Whether a freeze would be one too many of its topic here: half of the partitions stay
     /// writable, whoever asked for the moves (S14, H23).
     fn too_many_frozen(&self, partition: PartitionId) -> bool {
-        if self.is_frozen(partition) {
+        if self.is_frozen(partition) || is_planted(Bug::WholeTopicFreezes) {
             return false;
         }
         let topic = partition.topic;

@@ -2,11 +2,13 @@
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use super::Node;
 use crate::ids::{Generation, NodeId, PartitionId};
 use crate::metastore::Status;
 use crate::mover::{self, SourceHealth};
+use crate::planted::{Bug, is_planted};
 use crate::time::Instant;
 
 /// When this node learned of each death, on its own clock: what force-promote is counted from
@@ -30,6 +32,8 @@ impl Node {
                     .state
                     .promote_after(owner)
                     .unwrap_or(self.state.policy().force_promote_after);
+                let at_once = is_planted(Bug::PromotedAtOnce);
+                let promote_after = if at_once { Duration::ZERO } else { promote_after };
                 SourceHealth::Dead { generation, since, promote_after }
             }
         };
@@ -43,10 +47,12 @@ impl Node {
         match status {
             Some(Status::Dead(generation)) => {
                 let known = self.deaths.since.get(&node).map(|(generation, _)| *generation);
-                if known != Some(generation) {
+                let counted = known.is_some() && is_planted(Bug::DeathCountedFromTheFirst);
+                if known != Some(generation) && !counted {
                     self.deaths.since.insert(node, (generation, self.now));
                 }
             }
+            Some(Status::Alive) if is_planted(Bug::DeathCountedFromTheFirst) => {}
             Some(Status::Alive) | None => {
                 self.deaths.since.remove(&node);
             }

@@ -14,6 +14,7 @@ use crate::ids::{Attempt, PartitionId};
 use crate::metastore::{Status, Verdict};
 use crate::mover::What;
 use crate::partition::Recovered;
+use crate::planted::{Bug, is_planted};
 use crate::time::Instant;
 
 /// Which partitions have anything on this disk, and what is being done about it.
@@ -173,7 +174,8 @@ impl Node {
         };
         let live_is_here = found.installed.iter().any(|(attempt, _)| *attempt == row.data);
         let owner = self.state.member(row.owner);
-        let alive = owner.is_some_and(|owner| owner.status == Status::Alive);
+        let alive = owner.is_some_and(|owner| owner.status == Status::Alive)
+            || is_planted(Bug::StagingOfDeadSwept);
         if row.owner == self.me.node { live_is_here } else { alive }
     }
 }

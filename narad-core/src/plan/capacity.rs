@@ -16,6 +16,7 @@ use core::cmp::Reverse;
 
 use super::board::{Board, Kind};
 use super::placement::Role;
+use crate::planted::{Bug, is_planted};
 
 /// What one node holds and what it may hold.
 #[derive(Clone, Copy, Debug)]
@@ -162,7 +163,9 @@ impl Shares {
                 // Who cannot get below a ceil share now takes one first: nobody gains if another
                 // has it, and a plan that was just applied would change hands (R74).
                 let stays_above = share.load - share.movable > self.level;
-                (!stays_above, Reverse(share.load), node)
+                let least = is_planted(Bug::CeilToTheLeastLoaded);
+                let load = if least { u32::MAX - share.load } else { share.load };
+                (!stays_above, Reverse(load), node)
             });
         }
         for (nth, &node) in rest.iter().enumerate() {

@@ -9,6 +9,7 @@ use super::capacity::Shares;
 use super::placement::{Placement, Role};
 use super::{Class, Deferred, Move};
 use crate::ids::{NodeId, TopicId};
+use crate::planted::{Bug, is_planted};
 
 /// How many moves may run at once.
 ///
@@ -206,6 +207,7 @@ impl<'a> Running<'a> {
         let (nodes, topics) = (placement.nodes().len(), placement.topics().len());
         let size = |topic| u32::try_from(placement.rows_of(topic).len()).unwrap_or(u32::MAX);
         let topic_max = (0..).zip(placement.topics()).map(|(topic, _)| match limits.per_topic {
+            TopicLimit::Half if is_planted(Bug::HalfRoundedUp) => size(topic).div_ceil(2),
             TopicLimit::Half => (size(topic) / 2).max(1),
             TopicLimit::Unlimited => u32::MAX,
         });
@@ -218,7 +220,8 @@ impl<'a> Running<'a> {
             topic_max: topic_max.collect(),
         };
         for (partition, row) in (0..).zip(placement.partitions()) {
-            if row.target.is_some() && !row.stuck {
+            let counts = !row.stuck && !is_planted(Bug::InFlightNotCounted);
+            if row.target.is_some() && counts {
                 let topic = placement.topic_of(partition);
                 let (from, to) = (placement.owner_of(partition), placement.place_of(partition));
                 running.add(&Planned { partition, topic, from, to });

@@ -1,7 +1,13 @@
 //! One partition that is, or was, live on this node: its gate beside its log, under one mutex.
 //!
-//! Everything here blocks: on the disk, or on an append that must end first. The node loop and
-//! the produce path call it from threads that may wait.
+//! What waits is made of phases that do not. [`Slot::commit`] is [`begin`](Slot::begin), an append
+//! outside the mutex, and [`finish`](Slot::finish); [`Slot::freeze`] is
+//! [`begin_freeze`](Slot::begin_freeze) and [`take_answer`](Slot::take_answer) once it is there.
+//! The node loop and the produce path block on threads of their own; a driver of one thread, such as
+//! a simulation, takes the phases one by one and lets anything happen in between.
+
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -9,14 +15,14 @@ use std::task::Waker;
 
 use narad_core::effects::{Effects, OpId};
 use narad_core::freeze::gate::{
-    Acknowledged, Appended as Ended, Authority, Command, Gate, Refused, Signal, Standing,
+    Acknowledged, Admission, Appended as Ended, Authority, Command, Gate, Refused, Signal, Standing,
 };
 use narad_core::freeze::handoff::FreezeFault;
 use narad_core::ids::{Epoch, Incarnation, Offset, PartitionId, Token};
 use narad_core::partition::{Capture, Listing, Staged};
 use narad_core::time::Instant;
 
-use crate::log::{LogError, Record};
+use crate::log::{Appended, LogError, Record, Retained, Retention};
 use crate::store::PartitionLog;
 
 /// Reads what a slot needs to know of the node as a whole.
@@ -52,6 +58,45 @@ pub enum SlotError {
     NotOpen,
 }
 
+/// An append that was admitted, until its outcome comes back to [`Slot::finish`].
+///
+/// A slot whose pending append is dropped admits nothing more.
+#[derive(Debug)]
+#[must_use = "a slot whose pending append is lost admits nothing more"]
+pub struct Pending {
+    admission: Admission,
+    log: Arc<dyn PartitionLog>,
+}
+
+impl Pending {
+    /// Returns the reign in which the append happens.
+    pub const fn epoch(&self) -> Epoch {
+        self.admission.epoch()
+    }
+
+    /// Returns the log that the records go to.
+    pub fn log(&self) -> &Arc<dyn PartitionLog> {
+        &self.log
+    }
+
+    /// Appends records and makes them durable. Blocks on the disk, with no mutex of the slot held.
+    ///
+    /// # Errors
+    ///
+    /// As [`PartitionLog::append`].
+    pub fn append(&self, records: &[Record]) -> Result<Appended, LogError> {
+        self.log.append(records, self.epoch())
+    }
+}
+
+/// What was asked for waits until the append under way has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("an append to the partition is under way: finish it first")]
+pub struct AppendUnderWay;
+
+/// How a freeze was answered.
+pub type FreezeAnswer = Result<Capture, FreezeFault>;
+
 /// One partition's gate and log.
 pub struct Slot {
     partition: PartitionId,
@@ -66,8 +111,8 @@ struct Inner {
     log: Option<Arc<dyn PartitionLog>>,
     /// An append runs outside the mutex.
     appending: bool,
-    /// The answer of a freeze, until whoever asked has taken it.
-    answered: Option<(OpId, Result<Capture, FreezeFault>)>,
+    /// Answers of freezes, until whoever asked has taken them.
+    answered: Vec<(OpId, FreezeAnswer)>,
     /// Readers that wait for more to become visible.
     readers: Vec<Waker>,
 }
@@ -86,7 +131,7 @@ impl Slot {
             gate: Gate::new(partition),
             log: None,
             appending: false,
-            answered: None,
+            answered: Vec::new(),
             readers: Vec::new(),
         };
         Self { partition, standpoint, inner: Mutex::new(inner), ended: Condvar::new() }
@@ -111,17 +156,40 @@ impl Slot {
         records: &[Record],
         claimed: Option<Epoch>,
     ) -> Result<Committed, SlotError> {
-        let (admission, log) = {
-            let mut inner = self.lock();
-            let log = inner.open_log()?;
-            let (now, authority) = (self.standpoint.now(), self.standpoint.authority());
-            let admission = inner.gate.admit(now, authority, claimed)?;
-            inner.appending = true;
-            (admission, log)
-        };
-        let epoch = admission.epoch();
-        let appended = log.append(records, epoch);
+        let pending = self.begin(claimed)?;
+        let appended = pending.append(records);
+        self.finish(pending, appended)
+    }
 
+    /// Asks for leave to append. Until the outcome comes back nothing else is admitted, and neither
+    /// a freeze nor a [detach](Self::detach) takes hold.
+    ///
+    /// # Errors
+    ///
+    /// If no log is open, or the gate refuses.
+    pub fn begin(&self, claimed: Option<Epoch>) -> Result<Pending, SlotError> {
+        let mut inner = self.lock();
+        let log = inner.open_log()?;
+        let (now, authority) = (self.standpoint.now(), self.standpoint.authority());
+        let admission = inner.gate.admit(now, authority, claimed)?;
+        inner.appending = true;
+        Ok(Pending { admission, log })
+    }
+
+    /// Takes the outcome of an append and says whether it may be acknowledged.
+    ///
+    /// A failure is brought here only once nothing of that append can reach the log any more.
+    ///
+    /// # Errors
+    ///
+    /// As [`commit`](Self::commit).
+    pub fn finish(
+        &self,
+        pending: Pending,
+        appended: Result<Appended, LogError>,
+    ) -> Result<Committed, SlotError> {
+        let Pending { admission, log } = pending;
+        let epoch = admission.epoch();
         let mut inner = self.lock();
         let outcome = match &appended {
             Ok(appended) => Ended::Durable { end: appended.end },
@@ -136,10 +204,7 @@ impl Slot {
             Err(refused) => Err(SlotError::from(refused)),
         };
         inner.take_signals(&mut signals);
-        let readers = std::mem::take(&mut inner.readers);
-        drop(inner);
-        self.ended.notify_all();
-        readers.into_iter().for_each(Waker::wake);
+        self.release(inner);
 
         let appended = appended?;
         exposed?;
@@ -157,10 +222,22 @@ impl Slot {
         while inner.appending {
             inner = self.ended.wait(inner).unwrap_or_else(PoisonError::into_inner);
         }
+        self.let_go(inner)
+    }
+
+    /// Like [`detach`](Self::detach), but does not wait.
+    ///
+    /// # Errors
+    ///
+    /// While an append is under way; the log then stays.
+    pub fn try_detach(&self) -> Result<Option<Arc<dyn PartitionLog>>, AppendUnderWay> {
+        let inner = self.lock();
+        if inner.appending { Err(AppendUnderWay) } else { Ok(self.let_go(inner)) }
+    }
+
+    fn let_go(&self, mut inner: MutexGuard<'_, Inner>) -> Option<Arc<dyn PartitionLog>> {
         let log = inner.log.take();
-        let readers = std::mem::take(&mut inner.readers);
-        drop(inner);
-        readers.into_iter().for_each(Waker::wake);
+        self.release(inner);
         log
     }
 
@@ -177,10 +254,7 @@ impl Slot {
     pub fn stand(&self, standing: Standing) {
         let mut inner = self.lock();
         self.command(&mut inner, Command::Stand(standing));
-        let readers = std::mem::take(&mut inner.readers);
-        drop(inner);
-        self.ended.notify_all();
-        readers.into_iter().for_each(Waker::wake);
+        self.release(inner);
     }
 
     /// Freezes accept and commit and captures the boundary; waits for an append under way, until
@@ -189,21 +263,27 @@ impl Slot {
     /// # Errors
     ///
     /// If the gate does not freeze, or the log cannot be listed; then the freeze still holds.
-    pub fn freeze(
-        &self,
-        ticket: OpId,
-        epoch: Epoch,
-        life: Incarnation,
-    ) -> Result<Capture, FreezeFault> {
+    pub fn freeze(&self, ticket: OpId, epoch: Epoch, life: Incarnation) -> FreezeAnswer {
+        self.begin_freeze(ticket, epoch, life);
         let mut inner = self.lock();
-        self.command(&mut inner, Command::Freeze { ticket, epoch, life });
         loop {
-            match inner.answered.take() {
-                Some((answered, result)) if answered == ticket => return result,
-                other => inner.answered = other,
+            if let Some(answer) = inner.take_answer(ticket) {
+                return answer;
             }
             inner = self.ended.wait(inner).unwrap_or_else(PoisonError::into_inner);
         }
+    }
+
+    /// Asks for a freeze. Its answer is there at once, or when the append under way has ended, or
+    /// when somebody [gives up](Self::give_up).
+    pub fn begin_freeze(&self, ticket: OpId, epoch: Epoch, life: Incarnation) {
+        let mut inner = self.lock();
+        self.command(&mut inner, Command::Freeze { ticket, epoch, life });
+    }
+
+    /// Takes the answer of a freeze, if it is there. Each is given once.
+    pub fn take_answer(&self, ticket: OpId) -> Option<FreezeAnswer> {
+        self.lock().take_answer(ticket)
     }
 
     /// Gives up a freeze that still waits for an append (field fault 4).
@@ -244,6 +324,39 @@ impl Slot {
         Ok((inner.open_log()?, epoch))
     }
 
+    /// Returns the reign in which this node may acknowledge right now, a freeze apart; `None` if it
+    /// may not. To look at: whoever acts goes through [`begin`](Self::begin) or
+    /// [`acknowledge`](Self::acknowledge).
+    pub fn serving(&self) -> Option<Epoch> {
+        let inner = self.lock();
+        let (now, authority) = (self.standpoint.now(), self.standpoint.authority());
+        match inner.gate.standing() {
+            Standing::Serving { epoch, .. } if inner.gate.may_reserve(now, authority) => {
+                Some(epoch)
+            }
+            Standing::Serving { .. } | Standing::Reading { .. } | Standing::Closed => None,
+        }
+    }
+
+    /// Returns how the gate stands, and whether a freeze holds or waits.
+    pub fn standing(&self) -> (Standing, bool) {
+        let inner = self.lock();
+        (inner.gate.standing(), inner.gate.is_frozen())
+    }
+
+    /// Lets retention work on the log; `None` if it may not now, since the partition is frozen or not
+    /// served here (field fault 6). Blocks on the disk with the mutex held, so that no freeze begins
+    /// meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// If no log is open, or the log fails.
+    pub fn retain(&self, keep: &Retention, now_ms: i64) -> Result<Option<Retained>, SlotError> {
+        let inner = self.lock();
+        let log = inner.open_log()?;
+        Ok(if inner.gate.may_mutate() { Some(log.retain(keep, now_ms)?) } else { None })
+    }
+
     /// Has a reader woken at the next change: more is visible, or the partition is no longer
     /// served here.
     pub fn wake_on_change(&self, waker: &Waker) {
@@ -271,11 +384,28 @@ impl Slot {
         Ok(change(&*log)?)
     }
 
+    /// Returns whether a record that is durable would be acknowledged now.
+    pub fn commits(&self) -> bool {
+        let inner = self.lock();
+        let (now, authority) = (self.standpoint.now(), self.standpoint.authority());
+        inner.log.is_some()
+            && !inner.gate.is_frozen()
+            && inner.gate.may_ack(now, authority, None).is_ok()
+    }
+
     fn command(&self, inner: &mut Inner, command: Command<OpId>) {
         let (now, authority) = (self.standpoint.now(), self.standpoint.authority());
         let mut signals = Effects::default();
         inner.gate.command(now, authority, command, &mut signals);
         inner.take_signals(&mut signals);
+    }
+
+    /// Gives the mutex free and tells everybody that something has changed.
+    fn release(&self, mut inner: MutexGuard<'_, Inner>) {
+        let readers = std::mem::take(&mut inner.readers);
+        drop(inner);
+        self.ended.notify_all();
+        readers.into_iter().for_each(Waker::wake);
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -291,12 +421,18 @@ impl Inner {
 
     /// Captures for the freeze that has taken hold, with the mutex still held.
     fn take_signals(&mut self, signals: &mut Effects<Signal<OpId>>) {
-        for signal in signals.drain().collect::<Vec<_>>() {
-            self.answered = Some(match signal {
+        for signal in signals.drain() {
+            let answer = match signal {
                 Signal::Frozen { ticket, token } => (ticket, self.capture(token)),
                 Signal::NotFrozen { ticket, why } => (ticket, Err(why.into())),
-            });
+            };
+            self.answered.push(answer);
         }
+    }
+
+    fn take_answer(&mut self, ticket: OpId) -> Option<FreezeAnswer> {
+        let at = self.answered.iter().position(|(answered, _)| *answered == ticket)?;
+        Some(self.answered.swap_remove(at).1)
     }
 
     /// Captures the consumers' position before the high watermark: too low a position costs

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use narad_core::ids::{Epoch, Offset};
 use narad_core::partition::Checksum;
+use narad_core::planted::{Bug, is_planted};
 
 use super::frame::{FILE_HEADER, FRAME_HEADER, FrameHeader, Kind, PAYLOAD_MAX};
 use super::index::SparseIndex;
@@ -67,7 +68,10 @@ impl Writer {
             }
             return Err(error.into());
         }
-        if let Err(error) = self.file.sync() {
+        let synced = if is_planted(Bug::AppendNotSynced) { Ok(()) } else { self.file.sync() };
+        if let Err(error) = synced
+            && !is_planted(Bug::SyncErrorIgnored)
+        {
             self.poison(&error);
             return Err(error.into());
         }

@@ -34,9 +34,63 @@ impl SparseIndex {
     }
 }
 
+/// Readers that are remembered at once.
+const SPOTS: usize = 8;
+
+/// Where the last reads ended, so that a reader that goes on there need not walk from an anchor.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Spots {
+    spots: [Option<Spot>; SPOTS],
+    /// Which one is forgotten next.
+    oldest: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Spot {
+    segment: Offset,
+    /// Base of the frame that begins there, or will.
+    base: Offset,
+    position: u64,
+}
+
+impl Spots {
+    /// Remembers where the frame with this base begins.
+    pub(crate) fn note(&mut self, segment: Offset, base: Offset, position: u64) {
+        let known = |spot: &Option<Spot>| {
+            spot.is_some_and(|spot| spot.segment == segment && spot.position == position)
+        };
+        if !self.spots.iter().any(known) {
+            self.spots[self.oldest] = Some(Spot { segment, base, position });
+            self.oldest = (self.oldest + 1) % SPOTS;
+        }
+    }
+
+    /// Returns the position of the last remembered frame of a segment whose base is at most an
+    /// offset.
+    pub(crate) fn floor(&self, segment: Offset, offset: Offset) -> Option<u64> {
+        let fits = |spot: &&Spot| spot.segment == segment && spot.base <= offset;
+        self.spots.iter().flatten().filter(fits).map(|spot| spot.position).max()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_nearest_of_the_last_spots_of_a_segment_is_found() {
+        let mut spots = Spots::default();
+        spots.note(Offset(0), Offset(5), 500);
+        spots.note(Offset(0), Offset(9), 900);
+        spots.note(Offset(20), Offset(21), 100);
+        assert_eq!(spots.floor(Offset(0), Offset(4)), None);
+        assert_eq!(spots.floor(Offset(0), Offset(8)), Some(500));
+        assert_eq!(spots.floor(Offset(0), Offset(30)), Some(900));
+        for spot in 0..2 * SPOTS as u64 {
+            spots.note(Offset(40), Offset(41), spot);
+        }
+        assert_eq!(spots.floor(Offset(0), Offset(30)), None, "the last ones only");
+    }
 
     #[test]
     fn anchors_keep_their_distance_in_any_order_of_notes() {

@@ -16,7 +16,7 @@ use crate::disk::{Disk, DiskError, DiskFile, Open};
 const READ_BYTES: usize = 1 << 20;
 
 /// Reads the first `length` bytes of a segment, or all of it, through a check.
-pub(crate) fn scan(
+pub(crate) fn check_segment(
     disk: &dyn Disk,
     dir: &Path,
     base: Offset,

@@ -5,13 +5,17 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use narad_core::ids::Offset;
+use narad_core::planted::{Bug, is_planted};
 
 use super::frame::{FILE_HEADER, FRAME_HEADER, FrameHeader};
 use super::{LogError, Record, SegmentLog};
 use crate::disk::DiskFile;
 
-/// Piece in which a segment is walked, in bytes.
-const WINDOW: usize = 128 << 10;
+/// Largest piece in which a segment is walked, in bytes.
+const WINDOW_MAX: usize = 128 << 10;
+/// Smallest one. Pieces grow as a walk goes on, so that a small read costs little and a long one few
+/// calls.
+const WINDOW_MIN: usize = 4 << 10;
 
 /// How far a reader may see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +65,7 @@ impl SegmentLog {
                 records.push((offset, record));
                 true
             };
-            match self.walk(&reach, next, until, &mut take) {
+            match self.walk(&reach, next..until, bytes_max, &mut take) {
                 Ok(()) => next = until,
                 Err(_) if !records.is_empty() => break,
                 Err(error) => return Err(error),
@@ -73,6 +77,7 @@ impl SegmentLog {
     fn limit(&self, from: Offset, upto: Upto) -> Result<Offset, LogError> {
         let bounds = self.bounds_now();
         let limit = match upto {
+            Upto::Hwm if is_planted(Bug::ReadsPastHwm) => bounds.end,
             Upto::Hwm => bounds.hwm,
             Upto::End => bounds.end,
         };
@@ -98,25 +103,28 @@ impl SegmentLog {
             let (segment, position) = (segment.base, segment.bytes);
             return Err(LogError::Damaged { segment, position, resume });
         }
+        let anchor = segment.index.floor(offset);
+        let spot = view.spots.floor(segment.base, offset);
         Ok(Reach {
             base: segment.base,
             end: segment.end,
             bytes: segment.bytes,
-            from: segment.index.floor(offset).unwrap_or(FILE_HEADER as u64),
+            from: anchor.max(spot).unwrap_or(FILE_HEADER as u64),
         })
     }
 
-    /// Hands over the records of `[from, until)` in one segment, until `take` has enough.
+    /// Hands over the records of a range in one segment, until `take` has enough.
     fn walk(
         &self,
         reach: &Reach,
-        from: Offset,
-        until: Offset,
+        range: Range<Offset>,
+        bytes_max: usize,
         take: &mut dyn FnMut(Offset, Record) -> bool,
     ) -> Result<(), LogError> {
+        let Range { start: from, end: until } = range;
         let below = || LogError::BelowStart { asked: from, start: self.view().start() };
         let file = self.open_segment(reach.base)?.ok_or_else(below)?;
-        let mut window = Window { file, limit: reach.bytes, start: 0, bytes: Bytes::new() };
+        let mut window = Window::new(file, reach.bytes, bytes_max);
         let mut position = reach.from;
         let mut next = None;
         loop {
@@ -141,8 +149,11 @@ impl SegmentLog {
                 continue;
             }
             let frame = Frame { at, header };
-            let range = from..until;
-            if !frame.take(&mut window, reach.base, &range, take)? || header.end() >= until {
+            let wants_more = frame.take(&mut window, reach.base, &range, take)?;
+            if !wants_more || header.end() >= until {
+                let within = !wants_more || header.end() > until;
+                let (base, at) = if within { (header.base, at) } else { (header.end(), position) };
+                self.view().spots.note(reach.base, base, at);
                 return Ok(());
             }
         }
@@ -215,9 +226,16 @@ struct Window {
     limit: u64,
     start: u64,
     bytes: Bytes,
+    /// Length of the next piece.
+    piece: usize,
 }
 
 impl Window {
+    fn new(file: Arc<dyn DiskFile>, limit: u64, bytes_max: usize) -> Self {
+        let piece = bytes_max.saturating_add(FRAME_HEADER).clamp(WINDOW_MIN, WINDOW_MAX);
+        Self { file, limit, start: 0, bytes: Bytes::new(), piece }
+    }
+
     /// Returns `length` bytes at a position, or `None` if the file does not have them.
     fn read(&mut self, position: u64, length: usize) -> Result<Option<Bytes>, LogError> {
         if let Some(found) = self.cut(position, length) {
@@ -227,7 +245,8 @@ impl Window {
         if left < length as u64 {
             return Ok(None);
         }
-        let want = length.max(WINDOW).min(usize::try_from(left).unwrap_or(usize::MAX));
+        let want = length.max(self.piece).min(usize::try_from(left).unwrap_or(usize::MAX));
+        self.piece = (2 * self.piece).min(WINDOW_MAX);
         let mut bytes = vec![0; want];
         let read = self.file.read_at(position, &mut bytes)?;
         bytes.truncate(read);

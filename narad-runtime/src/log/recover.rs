@@ -5,14 +5,18 @@ use std::sync::Arc;
 
 use narad_core::ids::{Epoch, Offset};
 use narad_core::partition::Position;
+use narad_core::planted::{Bug, is_planted};
 
 use super::check::{Checker, Damage};
 use super::envelope::FormatError;
 use super::frame::{FILE_HEADER, check_file_header};
-use super::index::SparseIndex;
+use super::index::{SparseIndex, Spots};
 use super::side::{self, Sealed, Segments};
-use super::{LogError, Segment, View, create_segment, scan};
+use super::{LogError, Segment, View, check_segment, create_segment};
 use crate::disk::{Disk, DiskError, DiskFile, Open};
+
+/// Piece in which the last append is written again, in bytes.
+const REWRITE_BYTES: usize = 1 << 20;
 
 /// What opening a log came upon.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,7 +58,7 @@ pub(super) fn recover(disk: &dyn Disk, dir: &Path) -> Result<Found, LogError> {
             Some(known) if length(disk, dir, base)? == known.bytes => from_listed(known),
             Some(_) | None => {
                 recovery.rescanned = true;
-                let checker = scan(disk, dir, base, u64::MAX)?;
+                let checker = check_segment(disk, dir, base, u64::MAX)?;
                 hwm = hwm.max(checker.hwm());
                 epoch = epoch.max(checker.epoch());
                 rescan(checker, next, &mut recovery.damage)
@@ -92,30 +96,50 @@ pub(super) fn recover(disk: &dyn Disk, dir: &Path) -> Result<Found, LogError> {
     if given > end || seal.is_some() {
         last_file = create_segment(disk, dir, given)?;
         disk.sync_dir(dir)?;
-        segments.push(describe(scan(disk, dir, given, u64::MAX)?));
+        segments.push(describe(check_segment(disk, dir, given, u64::MAX)?));
     }
-    let view = View { segments, hwm, epoch, opened: None };
+    let view = View { segments, hwm, epoch, opened: None, spots: Spots::default() };
     Ok(Found { view, last_file, position, recovery })
 }
 
-/// Lists the segments, without those that retention had given up before a crash.
+/// The segments of a directory, ascending.
+pub(super) struct Bases {
+    /// Those that retention had given up before a crash.
+    pub(super) given_up: Vec<Offset>,
+    /// The others.
+    pub(super) kept: Vec<Offset>,
+}
+
+impl Bases {
+    /// Lists the segments. Changes nothing.
+    pub(super) fn find(
+        disk: &dyn Disk,
+        dir: &Path,
+        listed: Option<&Segments>,
+    ) -> Result<Self, LogError> {
+        let mut bases: Vec<Offset> =
+            disk.list(dir)?.iter().filter_map(|entry| side::segment_base(&entry.name)).collect();
+        bases.sort_unstable();
+        let start = listed.map_or(Offset(0), |listed| listed.start);
+        let kept = bases.split_off(bases.partition_point(|&base| base < start));
+        if kept.is_empty() {
+            return Err(LogError::NoSegments { dir: dir.to_path_buf() });
+        }
+        Ok(Self { given_up: bases, kept })
+    }
+}
+
+/// Lists the segments and removes those that retention had given up before a crash.
 fn present_bases(
     disk: &dyn Disk,
     dir: &Path,
     listed: Option<&Segments>,
 ) -> Result<Vec<Offset>, LogError> {
-    let mut bases: Vec<Offset> =
-        disk.list(dir)?.iter().filter_map(|entry| side::segment_base(&entry.name)).collect();
-    bases.sort_unstable();
-    let Some(listed) = listed else { return Ok(bases) };
-    let kept = bases.split_off(bases.partition_point(|&base| base < listed.start));
-    if kept.is_empty() {
-        return Err(LogError::NoSegments { dir: dir.to_path_buf() });
-    }
-    for &base in &bases {
+    let Bases { given_up, kept } = Bases::find(disk, dir, listed)?;
+    for &base in &given_up {
         disk.remove_file(&side::segment_path(dir, base))?;
     }
-    if !bases.is_empty() {
+    if !given_up.is_empty() {
         disk.sync_dir(dir)?;
     }
     Ok(kept)
@@ -139,7 +163,7 @@ pub(crate) fn ending(disk: &dyn Disk, dir: &Path, whole: &Checker) -> Result<End
     let (base, Some(torn)) = (whole.segment(), whole.torn()) else { return Ok(Ending::Whole) };
     let mut at = torn.position;
     while at >= FILE_HEADER as u64 {
-        let kept = scan(disk, dir, base, at)?;
+        let kept = check_segment(disk, dir, base, at)?;
         match kept.torn() {
             None => return Ok(Ending::Torn { at, kept: Box::new(kept) }),
             Some(_) if torn.offset > base => return Ok(Ending::Damaged { next: torn.offset }),
@@ -171,7 +195,7 @@ fn recover_last(
     let path = side::segment_path(dir, base);
     let file = disk.open(&path, Open::Existing)?;
     refuse_newer(&*file, &path, base)?;
-    let whole = scan(disk, dir, base, u64::MAX)?;
+    let whole = check_segment(disk, dir, base, u64::MAX)?;
     let (hwm, epoch) = (whole.hwm(), whole.epoch());
     let (checker, seal) = match ending(disk, dir, &whole)? {
         Ending::Whole => (whole, None),
@@ -189,7 +213,9 @@ fn recover_last(
             (whole, Some(next))
         }
     };
-    rewrite(&*file, checker.last_append(), checker.fed())?;
+    if !is_planted(Bug::TailNotRewritten) {
+        rewrite(&*file, checker.last_append(), checker.fed())?;
+    }
     disk.sync_dir(dir)?;
     recovery.damage.extend_from_slice(checker.damage());
     Ok(Last { checker, file, hwm, epoch, seal })
@@ -210,7 +236,8 @@ fn refuse_newer(file: &dyn DiskFile, path: &Path, base: Offset) -> Result<(), Lo
 /// Makes the last append dirty again and syncs it: after a failed sync its pages may look clean
 /// without ever having reached the disk (H17).
 fn rewrite(file: &dyn DiskFile, from: u64, to: u64) -> Result<(), LogError> {
-    let mut buf = vec![0; 1 << 20];
+    let all = usize::try_from(to.saturating_sub(from)).unwrap_or(REWRITE_BYTES);
+    let mut buf = vec![0; all.min(REWRITE_BYTES)];
     let mut at = from;
     while at < to {
         let length = usize::try_from(to - at).map_or(buf.len(), |left| left.min(buf.len()));
@@ -271,7 +298,7 @@ fn length(disk: &dyn Disk, dir: &Path, base: Offset) -> Result<u64, LogError> {
 
 /// Returns the consumers' position, and the high watermark that it and the sidecar are evidence
 /// for: whatever was acknowledged had been visible.
-fn consumers(disk: &dyn Disk, dir: &Path) -> Result<(Position, Offset), LogError> {
+pub(super) fn consumers(disk: &dyn Disk, dir: &Path) -> Result<(Position, Offset), LogError> {
     let sidecar = side::load_sidecar(disk, dir)?;
     let installed_hwm = sidecar.as_ref().map_or(Offset(0), |sidecar| sidecar.hwm);
     let position = match side::load_position(disk, dir)? {

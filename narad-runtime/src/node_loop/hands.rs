@@ -15,13 +15,14 @@ use narad_core::time::Instant;
 use tokio::runtime::Handle;
 
 use super::inbox::{Mailbox, NodeHandle};
-use super::storage::Storage;
 use crate::broker::{Broker, Standpoint};
-use crate::clock::BootClock;
+use crate::clock::{BootClock, wall_ms};
+use crate::copy::CancelFlag;
 use crate::net::{CallError, Transport};
 use crate::raft::Outgoing;
+use crate::storage::Storage;
 use crate::store::PartitionStore;
-use crate::transfer::{CancelFlag, Client};
+use crate::transfer::Client;
 
 /// What the gates of one node read: its clock and what it may do.
 #[derive(Debug)]
@@ -97,11 +98,8 @@ enum UnderWay {
 impl Hands {
     /// Makes the hands of the node that a handle reaches.
     pub fn new(seams: HandsSeams, node: &NodeHandle) -> Self {
-        let storage = Arc::new(Storage::new(
-            Arc::clone(&seams.store),
-            Arc::clone(&seams.broker),
-            Arc::clone(&seams.client),
-        ));
+        let storage = Storage::new(Arc::clone(&seams.store), Arc::clone(&seams.broker));
+        let storage = Arc::new(storage);
         Self { seams, storage, mailbox: node.mailbox(), under_way: Mutex::default() }
     }
 
@@ -134,8 +132,9 @@ impl Hands {
             Operation::Stage(partition, work) => {
                 let cancel = CancelFlag::default();
                 self.remember(op, UnderWay::Copy(cancel.clone()));
+                let client = Arc::clone(&self.seams.client);
                 self.block(op, move |storage| {
-                    Outcome::Stage(storage.stage(partition, work, &cancel))
+                    Outcome::Stage(storage.stage(partition, work, wall_ms(), &*client, &cancel))
                 });
             }
             Operation::Gate(partition, gating) => self.gate(op, partition, gating),

@@ -290,7 +290,8 @@ impl<S: RaftStore> Raft<S> {
         }
     }
 
-    pub(super) fn leadership(&self) -> Leadership {
+    /// Returns the node's term, role and leader: the cheap part of [`status`](Self::status).
+    pub fn leadership(&self) -> Leadership {
         let raft = &self.node.raft;
         Leadership {
             term: Term(raft.term),

@@ -1,6 +1,7 @@
 //! The numbers of one Raft node.
 
 use narad_core::ids::NodeId;
+use narad_core::planted::{Bug, is_planted};
 use std::time::Duration;
 
 /// How long one tick lasts by default: 100 ms.
@@ -136,7 +137,11 @@ impl RaftConfig {
             check_quorum: true,
             pre_vote: true,
             // Not by lease: that one depends on clocks that run alike.
-            read_only_option: ::raft::ReadOnlyOption::Safe,
+            read_only_option: if is_planted(Bug::BarrierByClock) {
+                ::raft::ReadOnlyOption::LeaseBased
+            } else {
+                ::raft::ReadOnlyOption::Safe
+            },
             ..::raft::Config::default()
         }
     }

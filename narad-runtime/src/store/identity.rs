@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use narad_core::ids::{Incarnation, Name, NodeId, StoreUuid};
+use narad_core::planted::{Bug, is_planted};
 
 use super::StoreError;
 use super::layout::{PARTITIONS, TRASH};
@@ -105,7 +106,11 @@ pub fn next_incarnation(disk: &dyn Disk) -> Result<Incarnation, StoreError> {
     let mut body = Body::default();
     body.u64(next.0);
     let bytes = envelope::seal(INCARNATION_MAGIC, VERSION, &body.0);
-    disk::write_atomically(disk, Path::new(INCARNATION), &bytes)?;
+    let path = Path::new(INCARNATION);
+    disk::replace(disk, path, &bytes)?;
+    if !is_planted(Bug::LifeNotDurable) {
+        disk.sync_dir(disk::parent(path))?;
+    }
     Ok(next)
 }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use narad_core::ids::{Attempt, AttemptNo, Incarnation, MoveId, NodeId, PartitionId, TopicId};
+use narad_core::planted::{Bug, is_planted};
 
 use super::What;
 
@@ -25,18 +26,23 @@ pub(crate) fn topic_dir(topic: TopicId) -> PathBuf {
     Path::new(PARTITIONS).join(topic.to_string())
 }
 
-/// Returns the directory of a partition.
-pub(crate) fn partition_dir(p: PartitionId) -> PathBuf {
+/// Returns the directory of a partition, relative to the disk's root.
+#[must_use]
+pub fn partition_dir(p: PartitionId) -> PathBuf {
     topic_dir(p.topic).join(p.index.to_string())
 }
 
-/// Returns the directory of a log.
-pub(crate) fn log_dir(p: PartitionId, attempt: Attempt) -> PathBuf {
-    partition_dir(p).join(attempt.to_string())
+/// Returns the directory of a log, relative to the disk's root.
+#[must_use]
+pub fn log_dir(p: PartitionId, attempt: Attempt) -> PathBuf {
+    let shared = Attempt { no: Attempt::birth(attempt.destination).no, ..attempt };
+    let named = if is_planted(Bug::DirectorySharedByAttempts) { shared } else { attempt };
+    partition_dir(p).join(named.to_string())
 }
 
-/// Returns the directory of the growing copy.
-pub(crate) fn staging_dir(p: PartitionId) -> PathBuf {
+/// Returns the directory of the growing copy, relative to the disk's root.
+#[must_use]
+pub fn staging_dir(p: PartitionId) -> PathBuf {
     partition_dir(p).join(STAGING)
 }
 

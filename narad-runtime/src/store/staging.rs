@@ -9,12 +9,13 @@ use std::sync::Arc;
 
 use narad_core::ids::{ByteCount, Offset, PartitionId};
 use narad_core::partition::{Checksum, Manifest, Staged};
+use narad_core::planted::{Bug, is_planted};
 
 use super::{Problem, StoreError, layout, manifest};
 use crate::disk::{self, Disk, DiskError, DiskFile, Open};
 use crate::log::check::Checker;
 use crate::log::side::{remove_if_present, segment_path};
-use crate::log::{FormatError, scan};
+use crate::log::{FormatError, check_segment};
 
 /// One partition's copy, as known in memory.
 #[derive(Debug)]
@@ -110,7 +111,7 @@ impl Staging {
         self.check_readable()?;
         for (&base, extent) in &mut self.extents {
             if extent.checker.is_none() && !extent.busy {
-                let checker = scan(disk, &self.dir, base, extent.bytes)?;
+                let checker = check_segment(disk, &self.dir, base, extent.bytes)?;
                 if checker.fed() != extent.bytes || checker.checksum() != extent.checksum {
                     return Err(StoreError::Corrupt { base });
                 }
@@ -153,6 +154,9 @@ impl Staging {
             return Err(StoreError::NotStaged { base });
         };
         let Some(file) = &extent.unsynced else { return Ok(()) };
+        if is_planted(Bug::CopyNotSynced) {
+            return Ok(());
+        }
         if let Err(source) = file.sync() {
             self.extents.remove(&base);
             remove_if_present(disk, &segment_path(&self.dir, base))?;

@@ -10,7 +10,7 @@ use super::{StageWriter, StoreError};
 use crate::disk::{Disk, DiskFile, Open};
 use crate::log::check::Checker;
 use crate::log::side::segment_path;
-use crate::log::{lock, scan};
+use crate::log::{check_segment, lock};
 
 /// Piece in which repeated bytes are compared, in bytes.
 const COMPARE_BYTES: usize = 256 << 10;
@@ -41,7 +41,7 @@ pub(super) fn begin(
     let checker = match known.and_then(|extent| extent.checker.clone()) {
         Some(checker) => checker,
         None if staged == 0 => Checker::new(base),
-        None => scan(disk, &state.dir, base, staged)?,
+        None => check_segment(disk, &state.dir, base, staged)?,
     };
     let vouched = known.map_or(Checksum(0), |extent| extent.checksum);
     if checker.fed() != staged || checker.checksum() != vouched {

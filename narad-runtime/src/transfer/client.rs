@@ -12,7 +12,8 @@ use super::head::CopyHead;
 use super::pool::{Lease, Pool};
 use super::stream::{Stream, StreamError};
 use super::{
-    BUFFER_BYTES, CancelFlag, CopyReport, CopyRequest, Settings, Sink, Throttle, TransferError,
+    BUFFER_BYTES, CancelFlag, Copier, CopyReport, CopyRequest, Settings, Sink, Throttle,
+    TransferError,
 };
 use crate::net::{Directory, Identity, socket};
 use crate::wire::Wire;
@@ -156,6 +157,18 @@ impl Client {
                 Ok(stream)
             }
         }
+    }
+}
+
+impl Copier for Client {
+    fn copy(
+        &self,
+        from: NodeId,
+        request: &CopyRequest,
+        sink: &mut dyn Sink,
+        cancel: &CancelFlag,
+    ) -> Result<CopyReport, TransferError> {
+        Client::copy(self, from, request, sink, cancel)
     }
 }
 

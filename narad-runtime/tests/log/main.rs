@@ -6,5 +6,6 @@ mod damaged;
 mod data_dir;
 mod install;
 mod recovery;
+mod scan;
 mod segments;
 mod world;

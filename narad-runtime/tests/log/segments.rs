@@ -9,6 +9,7 @@ use narad_runtime::disk::mem::{Keep, Step};
 use narad_runtime::disk::{Disk as _, MemDisk, Open, read_whole};
 use narad_runtime::log::{FormatError, LogError, LogLimits, Record, Retention, SegmentLog};
 use narad_runtime::store::PartitionLog;
+use proptest::prelude::*;
 
 use crate::world::{
     DIR, E1, SMALL, batch, dyn_disk, fill, filled, list, open, record, segment, visible,
@@ -421,4 +422,44 @@ fn readers_go_on_while_the_writer_appends() {
             }
         });
     });
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Where others have read before decides how far a read walks, never what it finds.
+    #[test]
+    fn earlier_reads_do_not_change_what_a_read_finds(
+        sizes in proptest::collection::vec(1..6_u64, 1..8),
+        reads in proptest::collection::vec((0..40_u64, 1..300_usize), 1..20),
+        damage in proptest::option::of((any::<prop::sample::Index>(), 1..=255_u8)),
+    ) {
+        let disk = MemDisk::new();
+        let log = filled(&disk, 0, 0);
+        for &size in &sizes {
+            let done = log.append(&batch(log.bounds().end.0, size), E1).unwrap();
+            log.expose(done.end).unwrap();
+        }
+        let said = |log: &dyn PartitionLog, (from, bytes_max): (u64, usize)| {
+            let from = Offset(from.min(log.bounds().end.0));
+            format!("{:?}", log.read(from, bytes_max))
+        };
+        for &read in &reads {
+            said(&log, read);
+        }
+        if let Some((at, mask)) = damage {
+            let path = segment(Path::new(DIR), 0);
+            let length = disk.metadata(&path).unwrap().expect("the first segment").bytes;
+            disk.rot(&path, at.index(usize::try_from(length).unwrap()), mask);
+        }
+        for &read in &reads {
+            // A log that was opened just now remembers nothing, and cuts nothing that is sealed.
+            let other = MemDisk::of(&disk.image(Keep::Everything));
+            let fresh = SegmentLog::open(dyn_disk(&other), Path::new(DIR), SMALL);
+            let Ok(fresh) = fresh else { continue };
+            if fresh.bounds() == log.bounds() {
+                prop_assert_eq!(said(&log, read), said(&fresh, read));
+            }
+        }
+    }
 }

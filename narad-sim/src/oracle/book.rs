@@ -13,6 +13,7 @@ use narad_core::metastore::{Applied, Assignment, Command, Entry, Member, Reply, 
 use super::part::Part;
 use super::sink::{Cx, Subject};
 use super::{End, Origin, s16_monotone};
+use crate::scenario::Ending;
 use crate::time::Time;
 
 /// The committed log, and what it is about.
@@ -20,6 +21,8 @@ use crate::time::Time;
 pub(super) struct Book {
     /// The reference fold; `None` until the first state is seen.
     state: Option<State>,
+    /// How the newest entry ended.
+    last: Option<(LogIndex, Ending)>,
     /// Fingerprints of the entries that were folded, from the one at `first` on.
     prints: Vec<u64>,
     first: u64,
@@ -204,6 +207,13 @@ impl Book {
         // An entry that halts the log halts every node alike.
         let outcome = state.apply(index, entry).ok()?;
         let asked = self.asked.remove(&entry.proposal);
+        self.last = Some((
+            index,
+            match outcome.reply {
+                Reply::Applied(_) => Ending::Ok,
+                Reply::Rejected(_) => Ending::Rejected,
+            },
+        ));
         let Reply::Applied(applied) = outcome.reply else {
             self.flips_rejected += u64::from(matches!(entry.command, Command::CompleteMove { .. }));
             return None;
@@ -218,6 +228,11 @@ impl Book {
             self.narrowed = Some((cx.now, before.max_in_flight));
         }
         Some(turn)
+    }
+
+    /// Returns how the newest entry ended.
+    pub(super) const fn ending(&self) -> Option<(LogIndex, Ending)> {
+        self.last
     }
 
     /// Passes over an entry that says nothing.

@@ -11,6 +11,7 @@ use crate::ids::{Attempt, AttemptNo, Epoch, FreezeNo, Incarnation, NodeId, Parti
 use crate::partition::Capture;
 use crate::pause::Pauses;
 use crate::peer::{Answer, Refusal, RequestId};
+use crate::planted::{Bug, is_planted};
 use crate::time::Instant;
 
 mod freezing;
@@ -272,7 +273,11 @@ impl Hold {
     /// The gate stands anew; in another reign or life than that of the freeze, it has forgotten it.
     pub(super) fn stood(self, reign: Option<(Epoch, Incarnation)>, cx: &mut Cx<'_>) -> Self {
         match self {
-            Self::Voided(state) if reign != Some(state.reign) => cx.open(state.since),
+            Self::Voided(state)
+                if reign != Some(state.reign) && !is_planted(Bug::VoidedFreezeStays) =>
+            {
+                cx.open(state.since)
+            }
             state @ (Self::Open
             | Self::Freezing(_)
             | Self::Held(_)
@@ -306,6 +311,11 @@ impl Hold {
     pub(super) fn wake(self, cx: &mut Cx<'_>) -> Self {
         match self {
             Self::Freezing(state) => Self::Freezing(state.wake(cx)),
+            Self::Held(Held { capture, since, expires, .. })
+                if expires <= cx.now && is_planted(Bug::FreezeEndsByClock) =>
+            {
+                Self::Thawing(Thawing::begin(capture.token, since, cx))
+            }
             Self::Held(state) if state.expires <= cx.now => {
                 let capped = state.since.after(cx.here.max) <= cx.now;
                 let cause = if capped { Cause::TooLong } else { Cause::NoProgress };

@@ -1,11 +1,13 @@
 //! Who belongs to the cluster: joining, living, dying, leaving.
 
 use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
 
 use super::{State, Turn};
-use crate::ids::{Generation, Incarnation, Name, NodeId, StoreUuid};
+use crate::ids::{Generation, Incarnation, Name, NodeId, PartitionId, StoreUuid};
 use crate::metastore::command::{Applied, Command, Reason};
 use crate::metastore::member::{Addresses, Member, Status, Timing};
+use crate::planted::{Bug, is_planted};
 
 impl State {
     /// A directory is asked for by its identity only: what it is called and where it listens
@@ -95,6 +97,12 @@ impl State {
             member.addrs = addrs.clone();
             member.timing = timing;
         });
+        if is_planted(Bug::ReportsEndWithTheLife) {
+            let owned: Vec<PartitionId> = self.owned_by(node).collect();
+            for partition in owned {
+                self.edit_row(turn, partition, |row| row.reported_hwm = None);
+            }
+        }
         Ok(Applied::Done)
     }
 
@@ -114,7 +122,9 @@ impl State {
         let Timing { reach, silence, .. } = member.timing;
         let promote_after = self.policy.promotion_wait(reach, silence);
         self.edit_member(turn, node, |member| {
-            member.deaths = member.deaths.next();
+            if member.deaths == Generation(0) || !is_planted(Bug::DeathNumberRepeats) {
+                member.deaths = member.deaths.next();
+            }
             member.status = Status::Dead(member.deaths);
             member.timing.promote_after = promote_after;
         });
@@ -132,7 +142,7 @@ impl State {
         if member.draining == on || self.is_remembered(turn) {
             return Ok(Applied::Done);
         }
-        if member.retired {
+        if member.retired && !is_planted(Bug::CancelledAfterRetired) {
             return Err(Reason::NodeRetired);
         }
         self.remember(turn.proposal);
@@ -202,7 +212,7 @@ impl State {
     fn holds_nothing(&self, node: NodeId) -> Result<(), Reason> {
         if self.owned_count(node) > 0 {
             Err(Reason::OwnsPartitions)
-        } else if self.inbound_count(node) > 0 {
+        } else if self.inbound_count(node) > 0 && !is_planted(Bug::TargetRetires) {
             Err(Reason::IsTarget)
         } else {
             Ok(())
@@ -218,7 +228,9 @@ impl State {
             return Ok(());
         }
         let rest = self.voters_without(incoming, node);
-        let minimum = usize::try_from(self.policy.min_voters).unwrap_or(usize::MAX);
+        let unasked = is_planted(Bug::MinVotersNotAsked);
+        let min_voters = if unasked { 0 } else { self.policy.min_voters };
+        let minimum = usize::try_from(min_voters).unwrap_or(usize::MAX);
         if rest.all < minimum {
             return Err(Reason::BelowMinVoters);
         }
@@ -237,7 +249,8 @@ impl State {
         let mut rest = Voters { all: 0, healthy: 0 };
         for &voter in voters.iter().filter(|&&voter| voter != leaving) {
             let member = self.members.get(&voter);
-            if member.is_some_and(|member| member.retired) {
+            if member.is_some_and(|member| member.retired) && !is_planted(Bug::RetiredVotersCounted)
+            {
                 continue;
             }
             rest.all += 1;
@@ -263,15 +276,19 @@ impl State {
 
     /// Checks that a node may be given a partition (H24e, H40).
     pub(super) fn receiver(&self, node: NodeId) -> Result<(), Reason> {
-        let member = self.staying(node)?;
+        let leavers = is_planted(Bug::GivenToLeavers);
+        let member = if leavers { self.known(node) } else { self.staying(node) }?;
         if member.status != Status::Alive {
             Err(Reason::NodeDead)
-        } else if member.draining {
+        } else if member.draining && !leavers {
             Err(Reason::NodeDraining)
         } else if member.incarnation == Incarnation(0) {
             Err(Reason::NodeUnregistered)
         } else {
-            assert!(member.is_receiver(), "every way of not being a receiver has a reason");
+            assert!(
+                leavers || member.is_receiver(),
+                "every way of not being a receiver has a reason"
+            );
             Ok(())
         }
     }
@@ -284,8 +301,8 @@ struct Voters {
 }
 
 impl Voters {
-    const fn has_healthy_majority(&self) -> bool {
-        self.healthy > self.all / 2
+    fn has_healthy_majority(&self) -> bool {
+        self.healthy > self.all / 2 || is_planted(Bug::MajorityNotAsked)
     }
 }
 

@@ -5,6 +5,7 @@ use crate::ids::{Attempt, Epoch, Incarnation, MoveId, NodeId, Offset, PartitionI
 use crate::metastore::assignment::{Assignment, Expect, Residue};
 use crate::metastore::command::{Applied, Command, Fence, Reason};
 use crate::metastore::member::Status;
+use crate::planted::{Bug, is_planted};
 
 /// What a `CompleteMove` says of its copy.
 #[derive(Clone, Copy)]
@@ -22,7 +23,8 @@ impl State {
         expect: Expect,
         to: NodeId,
     ) -> Result<Applied, Reason> {
-        let row = self.expected_row(partition, expect)?;
+        let stale = is_planted(Bug::StalePlanApplies);
+        let row = if stale { self.row(partition) } else { self.expected_row(partition, expect) }?;
         // A new move needs a listing, which a dead owner cannot give (H46).
         if self.status(row.owner) != Some(Status::Alive) {
             return Err(Reason::NodeDead);
@@ -70,18 +72,24 @@ impl State {
         if turn.by != attempt.destination {
             return Err(Reason::NotYours);
         }
-        if let Some(reign) = row.reign_of(attempt) {
+        if let Some(reign) = row.reign_of(attempt)
+            && !is_planted(Bug::WinnerRefusedTwice)
+        {
             return Ok(Applied::Won(reign.epoch));
         }
         if row.target != Some(turn.by) {
             return Err(Reason::NotTarget);
         }
-        let row = self.expected_row(partition, expect)?;
-        if attempt.move_id != row.move_id {
+        let any_move = is_planted(Bug::FlipOfAnyMove);
+        let move_id = if any_move { row.move_id } else { expect.move_id };
+        let row = self.expected_row(partition, Expect { move_id, ..expect })?;
+        if attempt.move_id != row.move_id && !any_move {
             return Err(Reason::MoveChanged);
         }
         self.staying(turn.by)?;
-        if row.burned.is_some_and(|burned| attempt.no <= burned) {
+        if row.burned.is_some_and(|burned| attempt.no <= burned)
+            && !is_planted(Bug::BurnedAttemptWins)
+        {
             return Err(Reason::AttemptBurned);
         }
         self.check_fence(row, fence, copy)?;
@@ -110,16 +118,26 @@ impl State {
         match fence {
             Fence::Normal { token } => {
                 let life = self.member(row.owner).map(|owner| owner.incarnation);
-                if token.epoch != row.epoch || Some(token.no.incarnation) != life {
+                let of_this_life =
+                    Some(token.no.incarnation) == life || is_planted(Bug::FreezeOutlivesItsLife);
+                if token.epoch != row.epoch || !of_this_life {
                     Err(Reason::TokenStale)
-                } else if row.revoked.is_some_and(|revoked| token.no <= revoked) {
+                } else if row.revoked.is_some_and(|revoked| token.no < revoked)
+                    || (row.revoked == Some(token.no) && !is_planted(Bug::RevokedTokenFlips))
+                {
                     Err(Reason::TokenRevoked)
                 } else {
                     Ok(())
                 }
             }
             Fence::Forced { generation } => {
-                if self.status(row.owner) != Some(Status::Dead(generation)) {
+                let dead = match self.status(row.owner) {
+                    Some(Status::Dead(present)) => {
+                        present == generation || is_planted(Bug::AnyDeathCounts)
+                    }
+                    Some(Status::Alive) | None => false,
+                };
+                if !dead && !is_planted(Bug::ForcedOffTheLiving) {
                     Err(Reason::NotDead)
                 } else if row.reported_hwm.is_some_and(|reported| copy.end < reported) {
                     Err(Reason::CopyBehind)
@@ -170,7 +188,8 @@ impl State {
     ) -> Result<Applied, Reason> {
         let row = self.row(partition)?;
         // A freeze of an earlier reign of the same node ended with that reign.
-        if turn.by != row.owner || token.epoch != row.epoch {
+        let owns = turn.by == row.owner || is_planted(Bug::RevokedByAnybody);
+        if !owns || token.epoch != row.epoch {
             return Err(Reason::NotOwner);
         }
         if row.revoked.is_none_or(|revoked| token.no > revoked) {

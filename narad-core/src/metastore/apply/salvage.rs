@@ -5,6 +5,7 @@ use crate::ids::{Attempt, Epoch, Generation, NodeId, Offset, PartitionId};
 use crate::metastore::assignment::{Expect, Residue};
 use crate::metastore::command::{Applied, Reason};
 use crate::metastore::member::Status;
+use crate::planted::{Bug, is_planted};
 
 /// Who takes over a partition that was declared lost.
 #[derive(Clone, Copy)]
@@ -92,7 +93,7 @@ impl State {
         }
         let row = self.expected_row(partition, expect)?;
         let owner = self.member(row.owner).map(|owner| owner.status);
-        if owner != Some(Status::Dead(generation)) {
+        if owner != Some(Status::Dead(generation)) && !is_planted(Bug::LivingDeclaredLost) {
             return Err(Reason::NotDead);
         }
         self.receiver(heir.node)?;
@@ -144,6 +145,7 @@ impl State {
             let next = &row.lineage[won + 1];
             return match next.residue {
                 Residue::None | Residue::Reclaimed => Verdict::Dead,
+                Residue::Pending if is_planted(Bug::ResidueCountsAsDead) => Verdict::Dead,
                 Residue::Pending => Verdict::Residue { epoch: next.epoch, start: next.start },
             };
         }

@@ -8,6 +8,7 @@ use crate::ids::{Name, NodeId, PartitionId, TopicId};
 use crate::metastore::assignment::Assignment;
 use crate::metastore::command::{Applied, Reason};
 use crate::metastore::topic::Topic;
+use crate::planted::{Bug, is_planted};
 
 impl State {
     pub(super) fn create_topic(
@@ -39,7 +40,9 @@ impl State {
         if parent.is_some_and(|parent| !self.topics.contains_key(&parent)) {
             return Err(Reason::UnknownTopic);
         }
-        let id = TopicId(turn.index.0);
+        let again = is_planted(Bug::TopicIdGivenAgain);
+        let newest = self.topics.keys().next_back().map_or(0, |newest| newest.0);
+        let id = TopicId(if again { newest + 1 } else { turn.index.0 });
         let topic = Topic { id, name: name.clone(), partitions, parent, created_by: turn.proposal };
         self.index.add_topic(&topic);
         self.topics.insert(id, topic);
@@ -92,7 +95,9 @@ impl State {
             let same = present.owner == node && present.epoch == row.epoch;
             return if same { Ok(Applied::Done) } else { Err(Reason::AlreadyAssigned) };
         }
-        self.receiver(node)?;
+        if !is_planted(Bug::BornAnywhere) {
+            self.receiver(node)?;
+        }
         self.index.unassigned.remove(&partition);
         self.index.place(partition, Placement::of(&row));
         self.assignments.insert(partition, row);

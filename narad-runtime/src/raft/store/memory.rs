@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 ///
 /// # Divergence from reality
 ///
-/// A crash loses all batches that were not synced; a real disk may have kept some of them, in
-/// order. A commit is instantaneous.
+/// A batch is never torn: that is what a store promises, and what its own tests are for. A commit is
+/// instantaneous.
 ///
 /// # Examples
 ///
@@ -49,28 +49,72 @@ pub enum FailurePoint {
 
 #[derive(Debug)]
 struct Disk {
-    durable: Loaded,
+    /// Shared with images until it changes.
+    durable: Arc<Loaded>,
     /// What was written since and is not synced yet.
     pending: Vec<Batch>,
     commits: u64,
     syncs: u64,
     failure: Option<(u64, FailurePoint)>,
+    is_failing: bool,
 }
+
+/// What is durable on a disk at one instant, to be put back later.
+#[derive(Clone, Debug)]
+pub struct StoreImage(Arc<Loaded>);
 
 impl MemStore {
     /// Returns an empty disk for a node.
     #[must_use]
     pub fn new(id: NodeId) -> Self {
-        let durable = Loaded::empty(id);
-        let disk = Disk { durable, pending: Vec::new(), commits: 0, syncs: 0, failure: None };
+        let disk = Disk {
+            durable: Arc::new(Loaded::empty(id)),
+            pending: Vec::new(),
+            commits: 0,
+            syncs: 0,
+            failure: None,
+            is_failing: false,
+        };
         Self { disk: Arc::new(Mutex::new(disk)) }
     }
 
     /// Forgets what was not synced, as a power failure does, and any planned failure.
     pub fn crash(&self) {
+        self.crash_keeping(0);
+    }
+
+    /// Like [`crash`](Self::crash), but the first so many of the batches that were not synced had
+    /// reached the medium. [`unsynced`](Self::unsynced) tells how many there are.
+    pub fn crash_keeping(&self, batches: usize) {
+        let mut disk = self.disk();
+        disk.failure = None;
+        disk.settle(batches);
+        disk.pending.clear();
+    }
+
+    /// Returns how many batches a crash may lose.
+    pub fn unsynced(&self) -> usize {
+        self.disk().pending.len()
+    }
+
+    /// Lets every load and commit fail from now on, through crashes too, or mends the disk.
+    pub fn set_failing(&self, is_failing: bool) {
+        self.disk().is_failing = is_failing;
+    }
+
+    /// Returns what a crash at this instant would leave. Cheap.
+    #[must_use]
+    pub fn image(&self) -> StoreImage {
+        StoreImage(Arc::clone(&self.disk().durable))
+    }
+
+    /// Puts what an image shows in the place of everything, as if the disk had been replaced while
+    /// the node was down. Counters stay, and so does a disk that fails.
+    pub fn restore(&self, image: &StoreImage) {
         let mut disk = self.disk();
         disk.pending.clear();
         disk.failure = None;
+        disk.durable = Arc::clone(&image.0);
     }
 
     /// Lets a later commit fail: the next one for 1, the one after it for 2, and so on. Every
@@ -92,7 +136,7 @@ impl MemStore {
 
     /// Returns what a crash would leave.
     pub fn durable(&self) -> Loaded {
-        self.disk().durable.clone()
+        Loaded::clone(&self.disk().durable)
     }
 
     /// A poisoned lock means that a test thread panicked; its disk is as good as before.
@@ -101,10 +145,22 @@ impl MemStore {
     }
 }
 
+impl Disk {
+    /// Makes the first so many batches durable that are not.
+    fn settle(&mut self, batches: usize) {
+        let durable = Arc::make_mut(&mut self.durable);
+        let settled = batches.min(self.pending.len());
+        self.pending.drain(..settled).for_each(|batch| durable.apply(&batch));
+    }
+}
+
 impl RaftStore for MemStore {
     fn load(&self) -> Result<Loaded, StoreError> {
         let disk = self.disk();
-        let mut seen = disk.durable.clone();
+        if disk.is_failing {
+            return Err(planned("loading"));
+        }
+        let mut seen = Loaded::clone(&disk.durable);
         disk.pending.iter().for_each(|batch| seen.apply(batch));
         Ok(seen)
     }
@@ -112,23 +168,81 @@ impl RaftStore for MemStore {
     fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
         let mut disk = self.disk();
         disk.commits += 1;
+        if disk.is_failing {
+            return Err(planned("committing"));
+        }
         let failing = disk.failure.filter(|(nth, _)| disk.commits >= *nth);
         if let Some((nth, point)) = failing
             && (point == FailurePoint::BeforeWrite || disk.commits > nth)
         {
-            return Err(planned());
+            return Err(planned("committing"));
         }
-        disk.pending.push(batch.clone());
         if batch.must_sync || failing.is_some() {
             disk.syncs += 1;
-            for batch in std::mem::take(&mut disk.pending) {
-                disk.durable.apply(&batch);
-            }
+            let pending = disk.pending.len();
+            disk.settle(pending);
+            Arc::make_mut(&mut disk.durable).apply(batch);
+        } else {
+            disk.pending.push(batch.clone());
         }
-        if failing.is_some() { Err(planned()) } else { Ok(()) }
+        if failing.is_some() { Err(planned("committing")) } else { Ok(()) }
     }
 }
 
-fn planned() -> StoreError {
-    StoreError::Io { doing: "committing", source: io::Error::other("a planned failure") }
+fn planned(doing: &'static str) -> StoreError {
+    StoreError::Io { doing, source: io::Error::other("a planned failure") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::raft::Term;
+    use crate::raft::store::HardState;
+
+    fn commit(disk: &mut MemStore, term: u64, must_sync: bool) -> Result<(), StoreError> {
+        let hard_state = Some(HardState { term: Term(term), ..HardState::default() });
+        disk.commit(&Batch { hard_state, must_sync, ..Batch::default() })
+    }
+
+    fn term(disk: &MemStore) -> Term {
+        disk.load().unwrap().hard_state.term
+    }
+
+    #[test]
+    fn a_crash_may_keep_the_first_of_what_was_not_synced() {
+        let mut disk = MemStore::new(NodeId(1));
+        commit(&mut disk, 1, true).unwrap();
+        commit(&mut disk, 2, false).unwrap();
+        commit(&mut disk, 3, false).unwrap();
+        assert_eq!((term(&disk), disk.unsynced()), (Term(3), 2));
+        disk.crash_keeping(1);
+        assert_eq!((term(&disk), disk.unsynced()), (Term(2), 0));
+        disk.crash();
+        assert_eq!(term(&disk), Term(2));
+    }
+
+    #[test]
+    fn an_old_disk_is_put_back_as_often_as_one_likes() {
+        let mut disk = MemStore::new(NodeId(1));
+        commit(&mut disk, 1, true).unwrap();
+        commit(&mut disk, 2, false).unwrap();
+        let old = disk.image();
+        for later in [3, 4] {
+            commit(&mut disk, later, true).unwrap();
+            disk.restore(&old);
+            assert_eq!(term(&disk), Term(1));
+        }
+    }
+
+    #[test]
+    fn a_disk_that_fails_does_so_until_it_is_mended() {
+        let mut disk = MemStore::new(NodeId(1));
+        commit(&mut disk, 1, true).unwrap();
+        disk.set_failing(true);
+        assert!(commit(&mut disk, 2, true).is_err());
+        disk.crash();
+        assert!(disk.load().is_err());
+        disk.set_failing(false);
+        assert_eq!(term(&disk), Term(1));
+    }
 }

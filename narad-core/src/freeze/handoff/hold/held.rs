@@ -6,6 +6,7 @@ use crate::ids::{Attempt, NodeId, Token};
 use crate::metastore::{Applied, Command, Reply};
 use crate::partition::Capture;
 use crate::peer::{Answer, Refusal, RequestId};
+use crate::planted::{Bug, is_planted};
 use crate::proposals::Proposed;
 use crate::time::Instant;
 
@@ -30,23 +31,28 @@ impl Held {
 
     pub(super) fn is(&self, asker: NodeId, token: Token) -> bool {
         self.attempt.destination == asker && self.capture.token == token
+            || is_planted(Bug::FreezeEndedByAnyToken)
     }
 
     pub(super) fn prepare(self, id: RequestId, attempt: Attempt, cx: &mut Cx<'_>) -> Hold {
         if attempt == self.attempt {
             // The same answer, and not a moment more (H41).
             cx.answer(id, Answer::Capture(self.capture.clone()));
-            return Hold::Held(self);
+            let prolonged = is_planted(Bug::FreezeOfAnyMove);
+            let expires = if prolonged { cx.now.after(cx.here.ttl) } else { self.expires };
+            return Hold::Held(Self { expires, ..self });
         }
         cx.refuse(id, Refusal::FrozenElsewhere);
         Hold::Revoking(self.revoke(Cause::Superseded, cx))
     }
 
     pub(super) fn renew(self, staged_bytes: u64, cx: &Cx<'_>) -> Self {
-        if staged_bytes <= self.staged_bytes {
+        if staged_bytes <= self.staged_bytes || is_planted(Bug::ProgressNotCounted) {
             return self;
         }
-        let expires = cx.now.after(cx.here.ttl).min(self.since.after(cx.here.max));
+        let uncapped = cx.now.after(cx.here.ttl);
+        let capped = uncapped.min(self.since.after(cx.here.max));
+        let expires = if is_planted(Bug::FreezeWithoutCap) { uncapped } else { capped };
         Self { staged_bytes, expires: expires.max(self.expires), ..self }
     }
 

@@ -1,7 +1,15 @@
 //! Disk work of a node, and what its failures are called in the machines' words.
+//!
+//! Carries out those operations of a [node](narad_core::node) that touch its disk. Nothing here knows
+//! a clock, a thread or a socket: the wall clock and the way to other nodes' bytes are given by whoever
+//! calls, the node loop on threads that may block, a simulation in virtual time.
+
+#[cfg(test)]
+mod tests;
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use narad_core::host::{self, Opened};
 use narad_core::ids::{Attempt, Epoch, NodeId, Offset, PartitionId};
@@ -10,37 +18,33 @@ use narad_core::node::{Staging, StagingOutcome};
 use narad_core::partition::{Boundary, Recovered, Verified};
 
 use crate::broker::Broker;
-use crate::clock::wall_ms;
-use crate::log::{Damage, LogError, Recovery};
+use crate::copy::{CancelFlag, Copier, CopyRequest, Sink, SourceError, TransferError};
+use crate::log::{Damage, Recovery};
 use crate::store::{PartitionStore, Refusal, StageWriter, StoreError, What};
-use crate::transfer::{CancelFlag, Client, CopyRequest, Sink, Source, SourceError, TransferError};
 
-/// The disk of one node and the way to others' bytes.
+/// The disk of one node, and the partitions that are live on it. Every method may block on the disk.
 #[derive(Debug)]
-pub(super) struct Storage {
+pub struct Storage {
     store: Arc<dyn PartitionStore>,
     broker: Arc<Broker>,
-    client: Arc<Client>,
 }
 
 impl Storage {
-    pub(super) const fn new(
-        store: Arc<dyn PartitionStore>,
-        broker: Arc<Broker>,
-        client: Arc<Client>,
-    ) -> Self {
-        Self { store, broker, client }
+    /// Carries out operations on a store; logs that are opened go to the broker's slots.
+    pub const fn new(store: Arc<dyn PartitionStore>, broker: Arc<Broker>) -> Self {
+        Self { store, broker }
     }
 
-    pub(super) fn inspect(&self, partition: PartitionId) -> Option<Recovered> {
+    /// Carries out `Operation::Inspect`: says what is on the disk of one partition, or `None` if it
+    /// cannot be found out.
+    pub fn inspect(&self, partition: PartitionId) -> Option<Recovered> {
         let found = self.store.inspect(partition);
         found.inspect_err(|error| tracing::error!(%partition, %error, "cannot inspect")).ok()
     }
 
-    pub(super) fn watermarks(
-        &self,
-        partitions: &[PartitionId],
-    ) -> Vec<(PartitionId, Epoch, Offset)> {
+    /// Carries out `Operation::Watermarks`: reign and high watermark of those partitions that are
+    /// open here.
+    pub fn watermarks(&self, partitions: &[PartitionId]) -> Vec<(PartitionId, Epoch, Offset)> {
         let watermark = |partition: &PartitionId| {
             let (log, epoch) = self.broker.find(*partition)?.slot.readable().ok()?;
             Some((*partition, epoch, log.bounds().hwm))
@@ -48,7 +52,8 @@ impl Storage {
         partitions.iter().filter_map(watermark).collect()
     }
 
-    pub(super) fn host(&self, partition: PartitionId, work: host::Operation) -> host::Outcome {
+    /// Carries out `Operation::Host`. A close waits for an append under way.
+    pub fn host(&self, partition: PartitionId, work: host::Operation) -> host::Outcome {
         match work {
             host::Operation::Open { data, birth } => {
                 host::Outcome::Open(self.open(partition, data, birth))
@@ -104,13 +109,20 @@ impl Storage {
         }
     }
 
-    pub(super) fn stage(
+    /// Carries out `Operation::Stage`.
+    ///
+    /// `now_ms` is the wall clock in milliseconds since 1970, from which the quarantine of what is
+    /// set aside counts. `copier` brings the bytes of a `Staging::Copy`, and has `cancel` to end it
+    /// early; other work needs neither.
+    pub fn stage(
         &self,
         partition: PartitionId,
         work: Staging,
+        now_ms: i64,
+        copier: &dyn Copier,
         cancel: &CancelFlag,
     ) -> StagingOutcome {
-        let (store, now_ms) = (&self.store, wall_ms());
+        let store = &self.store;
         let known = |result: Result<(), StoreError>| {
             result.map_err(|error| {
                 tracing::warn!(%partition, %error, "work on the copy failed");
@@ -120,7 +132,7 @@ impl Storage {
         match work {
             Staging::Copy { source, base, position, bytes } => {
                 let request = CopyRequest { partition, base, position, bytes };
-                StagingOutcome::Copy(self.copy(source, &request, cancel))
+                StagingOutcome::Copy(self.copy(source, &request, copier, cancel))
             }
             Staging::Checkpoint(manifest) => {
                 StagingOutcome::Checkpoint(known(store.checkpoint(&manifest)))
@@ -201,6 +213,7 @@ impl Storage {
         &self,
         source: NodeId,
         request: &CopyRequest,
+        copier: &dyn Copier,
         cancel: &CancelFlag,
     ) -> Result<Copied, Fault> {
         let CopyRequest { partition, base, position, bytes } = *request;
@@ -211,9 +224,9 @@ impl Storage {
         let mut staging = Staged { writer, failed: None };
         if bytes == 0 {
             let staged = staging.writer.finish();
-            return Ok(Copied { staged, throttled: std::time::Duration::ZERO });
+            return Ok(Copied { staged, throttled: Duration::ZERO });
         }
-        let copied = self.client.copy(source, request, &mut staging, cancel);
+        let copied = copier.copy(source, request, &mut staging, cancel);
         match copied {
             Ok(report) => {
                 let staged = staging.writer.finish();
@@ -259,39 +272,6 @@ impl Sink for Staged {
             let text = error.to_string();
             self.failed = Some(error);
             io::Error::other(text)
-        })
-    }
-}
-
-/// What other nodes copy from this one: the durable bytes of live logs.
-#[derive(Debug)]
-pub struct LiveBytes(Arc<Broker>);
-
-impl LiveBytes {
-    /// Serves the bytes of a broker's live logs.
-    pub const fn new(broker: Arc<Broker>) -> Self {
-        Self(broker)
-    }
-}
-
-impl Source for LiveBytes {
-    fn read_at(
-        &self,
-        partition: PartitionId,
-        base: Offset,
-        position: u64,
-        buffer: &mut [u8],
-    ) -> Result<usize, SourceError> {
-        let seat = self.0.find(partition).ok_or(SourceError::NotServing)?;
-        let (log, _) = seat.slot.readable().map_err(|_| SourceError::NotServing)?;
-        log.read_at(base, position, buffer).map_err(|error| match error {
-            LogError::Gone { .. } => SourceError::Gone,
-            LogError::NotDurable { .. } => SourceError::OutOfRange,
-            LogError::Closed => SourceError::NotServing,
-            error => {
-                tracing::error!(%partition, %base, %error, "cannot read for a copy");
-                SourceError::Disk
-            }
         })
     }
 }

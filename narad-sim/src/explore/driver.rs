@@ -1,0 +1,476 @@
+//! The driver of each node: what it does with effects, and how operations are carried out.
+//!
+//! What touches no disk and waits for nobody is carried out at once (`is_prompt`): nothing that
+//! happens elsewhere in between could be told from its happening just before or just after, and a
+//! crash in between leaves what a crash just before leaves. What changes a disk, and a copy, which
+//! reads another node's, is an event of its own, so that crashes and other events fall around it.
+
+use std::collections::VecDeque;
+
+use narad_core::effects::{Effects, OpId};
+use narad_core::freeze::Authority;
+use narad_core::freeze::gate::{Command as Ask, Signal, Standing};
+use narad_core::freeze::handoff::FreezeFault;
+use narad_core::host;
+use narad_core::ids::{Epoch, Incarnation, LogIndex, NodeId, Offset};
+use narad_core::metastore::{Command, Entry};
+use narad_core::mover::Fault;
+use narad_core::node::{
+    CallFault, Effect, Event, Gating, GatingOutcome, Operation, Outcome, Staging, StagingOutcome,
+};
+use narad_core::partition::Capture;
+use narad_core::peer::{Answer, Refusal, Request};
+use narad_core::time::Instant;
+
+use super::{Breakage, Order};
+use super::disk::Directory;
+use super::hash::Shared;
+use super::tell;
+use super::world::{Captured, LOG, Message, Process, Running, World};
+
+impl World {
+    /// Tells a node something, and whatever is done at once because of it.
+    pub(super) fn tell(&mut self, id: NodeId, event: Event) {
+        let mut events = VecDeque::from([event]);
+        while let Some(event) = events.pop_front() {
+            let now = self.now;
+            let Some(process) = self.edit(id).process.as_mut() else { return };
+            let mut out = Effects::default();
+            process.node.handle(now, event, &mut out);
+            self.obey(id, out, &mut events);
+        }
+    }
+
+    /// Carries out the first effects of a node.
+    pub(super) fn carry_out(&mut self, id: NodeId, out: Effects<Effect>) {
+        let mut events = VecDeque::new();
+        self.obey(id, out, &mut events);
+        for event in events {
+            self.tell(id, event);
+        }
+    }
+
+    /// Answers an operation, unless it has been answered.
+    pub(super) fn done(&mut self, id: NodeId, op: OpId, outcome: Outcome) {
+        let Some(process) = self.process(id) else { return };
+        if process.running.contains_key(&op) {
+            self.edit_process(id).running.remove(&op);
+            self.tell(id, Event::Done(op, outcome));
+        }
+    }
+
+    fn obey(&mut self, id: NodeId, mut out: Effects<Effect>, events: &mut VecDeque<Event>) {
+        for effect in out.drain() {
+            match effect {
+                Effect::Run(op, operation) => self.begin(id, op, operation, events),
+                Effect::Cancel(op) => self.cancel(id, op, events),
+                Effect::Answer(request, answer) => self.answer(id, request.0, answer),
+                Effect::Authority(authority) => {
+                    let authority = self.granted(authority);
+                    self.edit_process(id).authority = authority;
+                }
+                Effect::Note(note) => self.tell_story(|| format!("{id:?} notes {note:?}")),
+                Effect::Reply(..) => {}
+                Effect::Stop(stop) => {
+                    self.violate("panic", format!("{id:?} stops: {stop}"));
+                }
+            }
+        }
+    }
+
+    /// What a broken driver would make of the authority.
+    fn granted(&self, authority: Authority) -> Authority {
+        if self.is_breaking(Breakage::LeaseIgnored) {
+            let lease_until = Instant::from_origin(std::time::Duration::MAX);
+            return Authority { lease_until, ..authority };
+        }
+        authority
+    }
+
+    fn begin(&mut self, id: NodeId, op: OpId, operation: Operation, events: &mut VecDeque<Event>) {
+        match operation {
+            Operation::Barrier => self.barrier(id, op, events),
+            Operation::Call { to: LOG, request } => self.call_log(id, op, request, events),
+            Operation::Call { to, .. } if self.process(to).is_none() => {
+                let outcome = Outcome::Call(Err(CallFault::Unreachable));
+                events.push_back(Event::Done(op, outcome));
+            }
+            Operation::Call { to, request } => {
+                self.tell_story(|| format!("{id:?} asks {to:?}: {}", tell::request(&request)));
+                let plan = match &request {
+                    Request::List { move_id, .. } => Some(*move_id),
+                    Request::Heartbeat { .. }
+                    | Request::Propose(_)
+                    | Request::Join { .. }
+                    | Request::Prepare { .. }
+                    | Request::Renew { .. }
+                    | Request::Release { .. } => None,
+                };
+                self.edit_process(id).running.insert(op, Running::Called(plan));
+                self.wire.push(Shared::new(Message::Request { from: id, op, to, request }));
+            }
+            operation if self.is_prompt(&operation) => {
+                let outcome = self.perform(id, op, operation, events);
+                events.extend(outcome.map(|outcome| Event::Done(op, outcome)));
+            }
+            operation => {
+                self.edit_process(id).running.insert(op, Running::Pending(operation));
+            }
+        }
+    }
+
+    pub(super) fn is_fine(&self) -> bool {
+        self.rules.order == Order::Fine
+    }
+
+    /// Whether an operation is carried out at once; see the [module](self).
+    fn is_prompt(&self, operation: &Operation) -> bool {
+        match operation {
+            Operation::Stage(_, staging) => match staging {
+                Staging::Probe { .. } | Staging::Verify(_) => !self.is_fine(),
+                Staging::Copy { .. }
+                | Staging::Checkpoint(_)
+                | Staging::Trim(_)
+                | Staging::Install { .. }
+                | Staging::Restage(_)
+                | Staging::SetAside(_) => false,
+            },
+            Operation::Host(_, work) => match work {
+                host::Operation::Close => !self.is_fine(),
+                host::Operation::Open { .. } | host::Operation::Expose { .. } => false,
+            },
+            Operation::Gate(..) | Operation::Inspect(_) | Operation::Watermarks(_) => {
+                !self.is_fine()
+            }
+            Operation::NextIncarnation => false,
+            Operation::Barrier
+            | Operation::Survey
+            | Operation::Call { .. }
+            | Operation::Append(_)
+            | Operation::Configure(_)
+            | Operation::Transfer { .. }
+            | Operation::CloseAccept
+            | Operation::OpenAccept => true,
+        }
+    }
+
+    /// A barrier stands at the end of the log as of now: the least that it can promise.
+    fn barrier(&mut self, id: NodeId, op: OpId, events: &mut VecDeque<Event>) {
+        let last = self.log.last();
+        if self.machine(id).cut {
+            events.push_back(Event::Done(op, Outcome::Barrier(None)));
+        } else if self.applied(id) >= last {
+            events.push_back(Event::Done(op, Outcome::Barrier(Some(LogIndex(last)))));
+        } else {
+            self.edit_process(id).running.insert(op, Running::Barrier(last));
+        }
+    }
+
+    pub(super) fn answer_barriers(&mut self, id: NodeId) {
+        let applied = self.applied(id);
+        let Some(process) = self.process(id) else { return };
+        let passed: Vec<(OpId, u64)> = process
+            .running
+            .iter()
+            .filter_map(|(op, running)| match running {
+                Running::Barrier(index) if *index <= applied => Some((*op, *index)),
+                Running::Barrier(_)
+                | Running::Pending(_)
+                | Running::Called(_)
+                | Running::Freezing => None,
+            })
+            .collect();
+        for (op, index) in passed {
+            self.done(id, op, Outcome::Barrier(Some(LogIndex(index))));
+        }
+    }
+
+    /// The leader answers at once; what may come late or never is what it appends.
+    fn call_log(&mut self, id: NodeId, op: OpId, request: Request, events: &mut VecDeque<Event>) {
+        if self.machine(id).cut {
+            let outcome = Outcome::Call(Err(CallFault::Unreachable));
+            return events.push_back(Event::Done(op, outcome));
+        }
+        match request {
+            Request::Propose(entry) => {
+                self.tell_story(|| format!("{id:?} proposes {}", tell::command(&entry.command)));
+                self.resume_rashly(id, &entry);
+                self.edit_process(id).running.insert(op, Running::Called(None));
+                self.wire.push(Shared::new(Message::Proposal { from: id, op, entry }));
+            }
+            Request::Heartbeat { incarnation, .. } => {
+                let answer = match self.may_be_leased(id, incarnation) {
+                    Ok(()) => {
+                        let now = self.now;
+                        self.heard[Self::at(id)] = now;
+                        Answer::Heartbeat { index: LogIndex(self.log.last()) }
+                    }
+                    Err(refusal) => Answer::Refused(refusal),
+                };
+                events.push_back(Event::Done(op, Outcome::Call(Ok(answer))));
+            }
+            Request::Join { .. }
+            | Request::List { .. }
+            | Request::Prepare { .. }
+            | Request::Renew { .. }
+            | Request::Release { .. } => {
+                let outcome = Outcome::Call(Err(CallFault::Malformed));
+                events.push_back(Event::Done(op, outcome));
+            }
+        }
+    }
+
+    /// The leader's rule (H32).
+    fn may_be_leased(&self, id: NodeId, life: Incarnation) -> Result<(), Refusal> {
+        let member = self.member(id).ok_or(Refusal::AskerDead)?;
+        match member.incarnation.cmp(&life) {
+            std::cmp::Ordering::Less => Err(Refusal::NotYet),
+            std::cmp::Ordering::Equal if self.is_alive(id) => Ok(()),
+            std::cmp::Ordering::Equal | std::cmp::Ordering::Greater => Err(Refusal::AskerDead),
+        }
+    }
+
+    /// A broken source goes on as soon as it has asked to (H1).
+    fn resume_rashly(&mut self, id: NodeId, entry: &Entry) {
+        if let Command::Revoke { token, .. } = entry.command
+            && self.is_breaking(Breakage::ResumeOnExpiry)
+        {
+            let (now, mut signals) = (self.now, Effects::default());
+            let process = self.edit_process(id);
+            process.gate.command(now, process.authority, Ask::Thaw { token }, &mut signals);
+        }
+    }
+
+    /// A broken start gives the gate what only a registration gives (H6).
+    pub(super) fn serve_unregistered(&mut self, id: NodeId) {
+        let row = self.row().map(|row| (row.owner, row.epoch, row.data));
+        let Some((owner, epoch, data)) = row else { return };
+        let machine = self.edit(id);
+        if owner != id || !machine.area.installed.contains_key(&data) {
+            return;
+        }
+        let life = Incarnation(machine.incarnation - 1);
+        let Some(process) = machine.process.as_mut() else { return };
+        let lease_until = Instant::from_origin(std::time::Duration::MAX);
+        process.open = Some(data);
+        process.authority = Authority { registered: Some(life), lease_until };
+        let standing = Standing::Serving { epoch, life, in_play: false };
+        let mut signals = Effects::default();
+        process.gate.command(Instant::ORIGIN, Authority::NONE, Ask::Stand(standing), &mut signals);
+    }
+
+    fn cancel(&mut self, id: NodeId, op: OpId, events: &mut VecDeque<Event>) {
+        let (now, mut signals) = (self.now, Effects::default());
+        let process = self.edit_process(id);
+        let authority = process.authority;
+        process.gate.command(now, authority, Ask::GiveUp { ticket: op }, &mut signals);
+        self.signalled(id, signals, events);
+    }
+
+    fn answer(&mut self, from: NodeId, request: u64, answer: Answer) {
+        let asked = self.edit_process(from).asked.remove(&request);
+        let (to, op) = asked.expect("a question is answered once");
+        let waits = self.process(to).is_some_and(|process| process.running.contains_key(&op));
+        self.tell_story(|| format!("{from:?} answers {to:?}: {}", tell::answer(&answer)));
+        if waits {
+            self.wire.push(Shared::new(Message::Answer { to, op, from, answer }));
+        }
+    }
+
+    /// Carries an operation out; nothing if its answer comes later.
+    pub(super) fn perform(
+        &mut self,
+        id: NodeId,
+        op: OpId,
+        operation: Operation,
+        events: &mut VecDeque<Event>,
+    ) -> Option<Outcome> {
+        Some(match operation {
+            Operation::NextIncarnation => {
+                let machine = self.edit(id);
+                machine.incarnation += 1;
+                Outcome::NextIncarnation(Some(Incarnation(machine.incarnation)))
+            }
+            Operation::Inspect(_) => Outcome::Inspect(Some(self.machine(id).area.inspect())),
+            Operation::Host(_, work) => {
+                if work == host::Operation::Close
+                    && self.process(id).is_some_and(|process| process.append.is_some())
+                {
+                    // Closing waits for the append under way.
+                    let operation = Operation::Host(self.rules.partition, work);
+                    self.edit_process(id).running.insert(op, Running::Pending(operation));
+                    return None;
+                }
+                Outcome::Host(self.host(id, work))
+            }
+            Operation::Stage(_, work) => Outcome::Stage(self.stage(id, work)),
+            Operation::Gate(_, work) => Outcome::Gate(self.gate(id, op, work, events)?),
+            Operation::Watermarks(partitions) => {
+                let seen = self.epoch_at_gate(id).zip(self.live(id).map(|log| log.hwm));
+                let seen = seen.map(|(epoch, hwm)| (partitions[0], epoch, Offset(hwm)));
+                Outcome::Watermarks(seen.into_iter().collect())
+            }
+            Operation::CloseAccept => Outcome::CloseAccept(true),
+            Operation::OpenAccept => Outcome::OpenAccept,
+            Operation::Append(_) => Outcome::Append(false),
+            Operation::Survey => Outcome::Survey(None),
+            Operation::Configure(_) => Outcome::Configure(false),
+            Operation::Transfer { .. } => Outcome::Transfer,
+            Operation::Barrier | Operation::Call { .. } => {
+                unreachable!("these are begun, not performed")
+            }
+        })
+    }
+
+    fn epoch_at_gate(&self, id: NodeId) -> Option<Epoch> {
+        match self.process(id)?.gate.standing() {
+            Standing::Closed => None,
+            Standing::Reading { epoch } | Standing::Serving { epoch, .. } => Some(epoch),
+        }
+    }
+
+    fn host(&mut self, id: NodeId, work: host::Operation) -> host::Outcome {
+        match work {
+            host::Operation::Open { data, birth } => {
+                let installed = &mut self.edit(id).area.installed;
+                if let (false, Some(start)) = (installed.contains_key(&data), birth) {
+                    installed.insert(data, Directory::born(start.0));
+                }
+                let Some(log) = installed.get_mut(&data) else {
+                    return host::Outcome::Open(Err(host::Fault::Missing));
+                };
+                log.open();
+                let opened = host::Opened { end: Offset(log.end()), served: log.served };
+                let before = self.edit_process(id).open.replace(data);
+                if before.is_some() && !self.is_breaking(Breakage::ServeUnregistered) {
+                    self.violate("panic", format!("{id:?} opens a log twice"));
+                }
+                host::Outcome::Open(Ok(opened))
+            }
+            host::Operation::Expose { epoch } => {
+                self.check_append(id, "exposes its log");
+                self.check_expose(id, epoch);
+                if let Some(log) = self.edit_live(id) {
+                    log.expose(epoch);
+                    let end = log.end();
+                    self.ghost.edit().visible = end;
+                }
+                host::Outcome::Expose(Ok(()))
+            }
+            host::Operation::Close => {
+                self.edit_process(id).open = None;
+                host::Outcome::Close
+            }
+        }
+    }
+
+    fn gate(
+        &mut self,
+        id: NodeId,
+        op: OpId,
+        work: Gating,
+        events: &mut VecDeque<Event>,
+    ) -> Option<GatingOutcome> {
+        let (outcome, ask) = match work {
+            Gating::Stand(standing) => (Some(GatingOutcome::Stand), Ask::Stand(standing)),
+            Gating::Thaw(token) => (Some(GatingOutcome::Thaw), Ask::Thaw { token }),
+            Gating::Freeze { epoch, life } => {
+                self.edit_process(id).running.insert(op, Running::Freezing);
+                (None, Ask::Freeze { ticket: op, epoch, life })
+            }
+            Gating::List { incarnation, check } => {
+                let log = self.epoch_at_gate(id).zip(self.live(id));
+                let listing = log.map(|(epoch, log)| log.list(incarnation, epoch, &check));
+                return Some(GatingOutcome::List(listing));
+            }
+        };
+        let (now, mut signals) = (self.now, Effects::default());
+        let process = self.edit_process(id);
+        let authority = process.authority;
+        process.gate.command(now, authority, ask, &mut signals);
+        self.signalled(id, signals, events);
+        outcome
+    }
+
+    /// Answers freezes, capturing while nothing else happens.
+    pub(super) fn signalled(
+        &mut self,
+        id: NodeId,
+        mut signals: Effects<Signal<OpId>>,
+        events: &mut VecDeque<Event>,
+    ) {
+        for signal in signals.drain() {
+            let (ticket, result) = match signal {
+                Signal::NotFrozen { ticket, why } => (ticket, Err(FreezeFault::NotFrozen(why))),
+                Signal::Frozen { ticket, token } => {
+                    let capture = self.live(id).map(|log| Capture {
+                        token,
+                        listing: log.list(token.no.incarnation, token.epoch, &[]),
+                        position: log.position().clone(),
+                        digest: log.digest(),
+                    });
+                    if let Some(capture) = &capture {
+                        self.remember_capture(id, capture);
+                    }
+                    (ticket, capture.ok_or(FreezeFault::Unreadable { token }))
+                }
+            };
+            self.edit_process(id).running.remove(&ticket);
+            let outcome = Outcome::Gate(GatingOutcome::Freeze(result));
+            events.push_back(Event::Done(ticket, outcome));
+        }
+    }
+
+    fn remember_capture(&mut self, owner: NodeId, capture: &Capture) {
+        let partition = self.rules.partition;
+        let state = self.process(owner).map(|process: &Process| process.node.state());
+        let row = state.and_then(|state| state.assignment(partition));
+        let Some(move_id) = row.map(|row| row.move_id) else { return };
+        let (token, end) = (capture.token, capture.listing.end.0);
+        self.ghost.edit().captures.push(Captured { owner, token, move_id, end });
+    }
+
+    fn stage(&mut self, id: NodeId, work: Staging) -> StagingOutcome {
+        match work {
+            Staging::Copy { source, base, position, bytes } => {
+                let read = self.live(source).ok_or(Fault::Unreachable);
+                let read =
+                    read.and_then(|log| log.read(base, position, bytes).ok_or(Fault::ExtentGone));
+                let area = &mut self.edit(id).area;
+                StagingOutcome::Copy(read.map(|read| area.write(base, position, &read)))
+            }
+            Staging::Checkpoint(manifest) => {
+                self.edit(id).area.checkpoint(manifest);
+                StagingOutcome::Checkpoint(Ok(()))
+            }
+            Staging::Trim(keep) => {
+                self.edit(id).area.trim(&keep);
+                StagingOutcome::Trim(Ok(()))
+            }
+            Staging::Probe { .. } => StagingOutcome::Probe(Ok(())),
+            Staging::Verify(boundary) => {
+                StagingOutcome::Verify(Ok(self.machine(id).area.verify(&boundary)))
+            }
+            Staging::Install { attempt, sidecar, manifest } => {
+                self.edit(id).area.install(attempt, sidecar, manifest);
+                StagingOutcome::Install(Ok(()))
+            }
+            Staging::Restage(attempt) => {
+                self.check_restage(id, attempt);
+                self.edit(id).area.restage(attempt);
+                StagingOutcome::Restage(Ok(()))
+            }
+            Staging::SetAside(what) => {
+                self.check_set_aside(id, what);
+                let area = &mut self.edit(id).area;
+                match what {
+                    narad_core::mover::What::Staging => area.staging = None,
+                    narad_core::mover::What::Installed(attempt) => {
+                        area.installed.remove(&attempt);
+                    }
+                }
+                StagingOutcome::SetAside(Ok(()))
+            }
+        }
+    }
+}

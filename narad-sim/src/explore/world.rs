@@ -1,0 +1,467 @@
+//! A few whole nodes, their gates and disks, a log and what is on the wire: one value.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use narad_core::config::{Config, Policy};
+use narad_core::effects::{Effects, OpId};
+use narad_core::freeze::Authority;
+use narad_core::freeze::gate::Gate;
+use narad_core::ids::{
+    Attempt, Epoch, Incarnation, MoveId, Name, NodeId, Offset, PartitionId, StoreUuid, Token,
+    TopicId,
+};
+use narad_core::metastore::{Addresses, Assignment, Entry, State};
+use narad_core::node::{CallFault, Event, Identity, Node, Operation, Outcome};
+use narad_core::peer::{Answer, Request};
+use narad_core::time::Instant;
+
+use super::{Breakage, Order};
+use super::disk::Area;
+use super::hash::{Pool, Shared, name_of};
+use super::log::Log;
+
+/// Whoever leads the log: none of the nodes.
+pub(super) const LOG: NodeId = NodeId(99);
+
+/// One machine: what outlives a process, and the process.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Machine {
+    pub(super) area: Area,
+    pub(super) incarnation: u64,
+    /// What a process would start from; what the last one had applied when it ended.
+    pub(super) snapshot: State,
+    pub(super) process: Option<Process>,
+    /// Whether nothing passes between it and the log.
+    pub(super) cut: bool,
+    /// Whether it applies nothing for now.
+    pub(super) lagging: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Process {
+    pub(super) node: Node,
+    pub(super) gate: Gate<OpId>,
+    /// The directory whose log is open.
+    pub(super) open: Option<Attempt>,
+    pub(super) authority: Authority,
+    /// Operations without an answer.
+    pub(super) running: BTreeMap<OpId, Running>,
+    /// Questions of peers without an answer.
+    pub(super) asked: BTreeMap<u64, (NodeId, OpId)>,
+    pub(super) append: Option<Append>,
+}
+
+/// How far an operation is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Running {
+    /// It is yet to be carried out.
+    Pending(Operation),
+    /// A message is on its way, or its answer. If it asks for a listing, of which plan.
+    Called(Option<MoveId>),
+    /// A barrier waits for this entry to be applied here.
+    Barrier(u64),
+    /// A freeze waits for the append under way.
+    Freezing,
+}
+
+/// An append under way. The admission itself cannot be cloned; it is what this gate, asked again
+/// at that instant, would give.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Append {
+    pub(super) before: Gate<OpId>,
+    pub(super) at: Instant,
+    pub(super) authority: Authority,
+    pub(super) epoch: Epoch,
+    pub(super) content: u8,
+    /// Where the log ends with it, once it is durable.
+    pub(super) durable: Option<u64>,
+    /// Whether its end takes its time.
+    pub(super) slow: bool,
+}
+
+/// Something on the wire.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Message {
+    Request { from: NodeId, op: OpId, to: NodeId, request: Request },
+    Answer { to: NodeId, op: OpId, from: NodeId, answer: Answer },
+    Proposal { from: NodeId, op: OpId, entry: Entry },
+}
+
+impl Message {
+    /// In which order messages arrive if nothing is late: what changes the state first.
+    const fn rank(&self) -> u8 {
+        match self {
+            Self::Proposal { .. } => 0,
+            Self::Request { .. } => 1,
+            Self::Answer { .. } => 2,
+        }
+    }
+}
+
+/// What may still go wrong, or be asked for, on this path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Budget {
+    pub(super) faults: u8,
+    pub(super) records: u8,
+    pub(super) moves: u8,
+    pub(super) cancels: u8,
+    pub(super) crashes: u8,
+    pub(super) losses: u8,
+    pub(super) delays: u8,
+    pub(super) duplicates: u8,
+    pub(super) expiries: u8,
+    pub(super) kills: u8,
+    pub(super) cuts: u8,
+    pub(super) pauses: u8,
+}
+
+/// What only somebody who sees everything knows.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Ghost {
+    pub(super) produced: u8,
+    pub(super) acked: Vec<Acked>,
+    /// Freezes that were captured: by whom, for which plan, and where the log ended.
+    pub(super) captures: Vec<Captured>,
+    /// Plans whose destination has heard a listing of the source.
+    pub(super) sessions: Vec<MoveId>,
+    /// Highest watermark that a committed report of the present reign names.
+    pub(super) reported: Option<Offset>,
+    /// How far consumers can have seen.
+    pub(super) visible: u64,
+    /// The last reign that served, and its highest watermark.
+    pub(super) shown: Option<(Epoch, u64)>,
+}
+
+/// One acknowledged record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Acked {
+    pub(super) content: u8,
+    pub(super) epoch: Epoch,
+    pub(super) owner: NodeId,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Captured {
+    pub(super) owner: NodeId,
+    pub(super) token: Token,
+    pub(super) move_id: MoveId,
+    pub(super) end: u64,
+}
+
+/// An invariant that does not hold.
+#[derive(Clone, Debug)]
+pub(super) struct Broken {
+    pub(super) invariant: &'static str,
+    pub(super) text: String,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct World {
+    pub(super) now: Instant,
+    pub(super) machines: Vec<Shared<Machine>>,
+    pub(super) log: Shared<Log>,
+    /// When the leader last heard of each node.
+    pub(super) heard: Vec<Instant>,
+    pub(super) wire: Vec<Shared<Message>>,
+    /// Messages that are late; each may arrive at any time.
+    pub(super) held: Vec<Shared<Message>>,
+    pub(super) ghost: Shared<Ghost>,
+    pub(super) budget: Budget,
+    pub(super) broken: Option<Broken>,
+    /// Whether time has passed in vain: nothing new ever happens.
+    pub(super) stalled: bool,
+    /// What happens, for people; only while a path is told.
+    pub(super) story: Option<Vec<String>>,
+    pub(super) rules: Rules,
+}
+
+/// What is the same in all worlds of a search.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rules {
+    pub(super) partition: PartitionId,
+    pub(super) breakage: Option<Breakage>,
+    pub(super) order: Order,
+}
+
+/// Parts that the worlds of one search share.
+#[derive(Debug, Default)]
+pub(super) struct Pools {
+    machines: Pool<Machine>,
+    logs: Pool<Log>,
+    messages: Pool<Message>,
+    ghosts: Pool<Ghost>,
+}
+
+const fn secs(secs: u64) -> Duration {
+    Duration::from_secs(secs)
+}
+
+/// Seconds for what is usually milliseconds to minutes: only the order of deadlines matters.
+fn config(node: NodeId) -> Config {
+    Config {
+        heartbeat_interval: secs(6),
+        // Whoever is to learn nothing is told so by the wire, at any time.
+        request_timeout: secs(100_000),
+        pass_interval: Duration::ZERO,
+        passes_max: 2,
+        stall_passes: 1,
+        lag_bytes: super::disk::RECORD,
+        chunks_in_flight_max: 1,
+        freeze_ttl: secs(5),
+        freeze_max: secs(15),
+        freeze_duty_percent: 100,
+        freeze_admission_max: secs(3),
+        retry_min: secs(1),
+        retry_max: secs(16),
+        ..Config::new(node.0)
+    }
+}
+
+pub(super) fn policy() -> Policy {
+    Policy {
+        lease: secs(20),
+        lease_margin: secs(1),
+        dead_timeout: secs(30),
+        force_promote_after: secs(40),
+        ..Policy::default()
+    }
+}
+
+pub(super) fn identity(node: NodeId) -> Identity {
+    Identity {
+        node,
+        name: Name::new(format!("n{node}")).expect("a number makes a name"),
+        store_uuid: StoreUuid(node.0.into()),
+        addrs: Addresses::default(),
+    }
+}
+
+impl World {
+    /// Makes a cluster at rest: the first node owns the partition, of which one record is visible.
+    pub(super) fn new(nodes: u8, budget: Budget, breakage: Option<Breakage>, order: Order) -> Self {
+        let ids: Vec<NodeId> = (1..=u64::from(nodes)).map(NodeId).collect();
+        let (log, topic) = Log::bootstrap(&ids);
+        let machine = |_: &NodeId| {
+            Shared::new(Machine {
+                area: Area::default(),
+                incarnation: 0,
+                snapshot: log.state.clone(),
+                process: None,
+                cut: false,
+                lagging: false,
+            })
+        };
+        let partition = PartitionId { topic, index: 0 };
+        let nothing = Budget { pauses: 100, records: 1, ..Budget::NONE };
+        let mut world = Self {
+            now: Instant::ORIGIN,
+            machines: ids.iter().map(machine).collect(),
+            heard: vec![Instant::ORIGIN; ids.len()],
+            log: Shared::new(log),
+            wire: Vec::new(),
+            held: Vec::new(),
+            ghost: Shared::new(Ghost::default()),
+            budget: nothing,
+            broken: None,
+            stalled: false,
+            story: None,
+            rules: Rules { partition, breakage: None, order },
+        };
+        for id in &ids {
+            world.start(*id);
+        }
+        world.run_fairly(400);
+        world.assign(ids[0]);
+        world.run_fairly(400);
+        world.produce_one(ids[0]);
+        assert!(world.is_at_rest(), "the world begins at rest");
+        world.rules.breakage = breakage;
+        world.budget = budget;
+        world
+    }
+
+    pub(super) fn nodes(&self) -> impl Iterator<Item = NodeId> + use<> {
+        (1..=self.machines.len() as u64).map(NodeId)
+    }
+
+    pub(super) fn at(node: NodeId) -> usize {
+        usize::try_from(node.0).expect("few nodes") - 1
+    }
+
+    pub(super) fn machine(&self, node: NodeId) -> &Machine {
+        &self.machines[Self::at(node)]
+    }
+
+    pub(super) fn edit(&mut self, node: NodeId) -> &mut Machine {
+        self.machines[Self::at(node)].edit()
+    }
+
+    pub(super) fn process(&self, node: NodeId) -> Option<&Process> {
+        self.machine(node).process.as_ref()
+    }
+
+    /// Returns the process of a node that is known to run.
+    pub(super) fn edit_process(&mut self, node: NodeId) -> &mut Process {
+        self.edit(node).process.as_mut().expect("it runs")
+    }
+
+    pub(super) fn row(&self) -> Option<&Assignment> {
+        self.log.state.assignment(self.rules.partition)
+    }
+
+    /// Returns how far a node has applied the log.
+    pub(super) fn applied(&self, node: NodeId) -> u64 {
+        let machine = self.machine(node);
+        machine
+            .process
+            .as_ref()
+            .map_or(&machine.snapshot, |process| process.node.state())
+            .applied()
+            .0
+    }
+
+    /// Returns the log that a node has open.
+    pub(super) fn live(&self, node: NodeId) -> Option<&super::disk::Directory> {
+        let machine = self.machine(node);
+        machine.area.installed.get(&machine.process.as_ref()?.open?)
+    }
+
+    pub(super) fn edit_live(&mut self, node: NodeId) -> Option<&mut super::disk::Directory> {
+        let machine = self.edit(node);
+        let open = machine.process.as_ref()?.open?;
+        machine.area.installed.get_mut(&open)
+    }
+
+    pub(super) fn is_breaking(&self, breakage: Breakage) -> bool {
+        self.rules.breakage == Some(breakage)
+    }
+
+    pub(super) fn tell_story(&mut self, line: impl FnOnce() -> String) {
+        if let Some(story) = &mut self.story {
+            story.push(line());
+        }
+    }
+
+    pub(super) fn violate(&mut self, invariant: &'static str, text: String) {
+        if self.broken.is_none() {
+            self.broken = Some(Broken { invariant, text });
+        }
+    }
+
+    /// Puts the world into its only form, and returns its name.
+    pub(super) fn seal(&mut self, pools: &mut Pools) -> u128 {
+        self.forget_common_past();
+        for machine in &mut self.machines {
+            machine.share(&mut pools.machines);
+        }
+        self.log.share(&mut pools.logs);
+        self.ghost.share(&mut pools.ghosts);
+        for message in self.wire.iter_mut().chain(&mut self.held) {
+            message.share(&mut pools.messages);
+        }
+        self.wire.sort_by_key(|message| (message.rank(), message.name()));
+        self.held.sort_by_key(Shared::name);
+        let parts: Vec<u128> = self
+            .machines
+            .iter()
+            .map(Shared::name)
+            .chain([self.log.name(), self.ghost.name()])
+            .chain(self.wire.iter().map(Shared::name))
+            .collect();
+        let held: Vec<u128> = self.held.iter().map(Shared::name).collect();
+        name_of(&(parts, held, self.now, &self.heard, self.budget))
+    }
+
+    /// Drops the entries that everybody has applied: how the state came about is no part of it.
+    fn forget_common_past(&mut self) {
+        let common = self.nodes().map(|node| self.applied(node)).min().unwrap_or(0);
+        if common > self.log.base {
+            self.log.edit().forget(common);
+        }
+    }
+
+    /// Starts the process of a node. A start takes until it has registered, or said that it will.
+    pub(super) fn start(&mut self, id: NodeId) {
+        let (now, rash) = (self.now, self.is_breaking(Breakage::ServeUnregistered));
+        let partition = self.rules.partition;
+        let machine = self.edit(id);
+        machine.incarnation += 1;
+        let life = Incarnation(machine.incarnation);
+        let held = Some(partition).filter(|_| !machine.area.is_empty()).into_iter().collect();
+        let mut out = Effects::default();
+        let snapshot = machine.snapshot.clone();
+        let node = Node::new(now, identity(id), life, config(id), snapshot, held, &mut out);
+        machine.process = Some(Process {
+            node,
+            gate: Gate::new(partition),
+            open: None,
+            authority: Authority::NONE,
+            running: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            append: None,
+        });
+        self.carry_out(id, out);
+        if rash {
+            self.serve_unregistered(id);
+        }
+        self.tell(id, Event::Leader(Some(LOG)));
+        let first = self.process(id).and_then(|process| process.node.deadline());
+        if let Some(first) = first.filter(|first| first.at > now) {
+            self.pass_to(first.at);
+        }
+    }
+
+    /// Ends the process of a node: its memory is gone, and so is whatever was not durable.
+    pub(super) fn crash(&mut self, id: NodeId) {
+        let forgetful = self.is_breaking(Breakage::InstallNotDurable);
+        let machine = self.edit(id);
+        let mut unanswered = Vec::new();
+        if let Some(process) = machine.process.take() {
+            machine.snapshot = process.node.state().clone();
+            unanswered.extend(process.asked.into_values());
+        }
+        machine.area.crash();
+        machine.lagging = false;
+        if forgetful {
+            let born = |attempt: &Attempt| attempt.no.incarnation == Incarnation(0);
+            let served = |directory: &super::disk::Directory| directory.served.is_some();
+            machine.area.installed.retain(|attempt, directory| born(attempt) || served(directory));
+        }
+        // Connections end with the process; what it has sent may still arrive.
+        let is_lost = |message: &Message| matches!(message, Message::Answer { to, .. } if *to == id);
+        self.wire.retain(|message| !is_lost(message));
+        self.held.retain(|message| !is_lost(message));
+        for (asker, op) in unanswered {
+            self.done(asker, op, Outcome::Call(Err(CallFault::Unreachable)));
+        }
+    }
+
+    /// Has the partition's first owner be that node.
+    fn assign(&mut self, node: NodeId) {
+        let partition = self.rules.partition;
+        self.log.edit().say(narad_core::metastore::Command::AssignPartition { partition, node });
+    }
+}
+
+impl Budget {
+    pub(super) const NONE: Self = Self {
+        faults: 0,
+        records: 0,
+        moves: 0,
+        cancels: 0,
+        crashes: 0,
+        losses: 0,
+        delays: 0,
+        duplicates: 0,
+        expiries: 0,
+        kills: 0,
+        cuts: 0,
+        pauses: 0,
+    };
+}
+
+/// Shows a partition as people know it.
+pub(super) fn topic_name() -> (Name, TopicId) {
+    (Name::new("orders").expect("a word makes a name"), TopicId(0))
+}

@@ -1,0 +1,351 @@
+//! What operators ask of the cluster, and commands that somebody makes by hand.
+
+use std::time::Duration;
+
+use narad_core::ids::{
+    Attempt, Epoch, Generation, Incarnation, MoveId, Name, NodeId, Offset, PartitionId, ProposalId,
+};
+use narad_core::metastore::{Command, Entry, Expect, Fence, State, Status};
+use narad_core::node::{Ask, AskError, AskId, Event, Said};
+
+use super::super::script::Place;
+use super::super::{Due, World};
+use crate::oracle::{Fact, Origin};
+use crate::scenario::{Action, Forged, Label, ReplyIs, Who};
+
+/// A question that an operator waits for.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    label: Label,
+    action: Action,
+    /// How often it was asked.
+    tries: u32,
+}
+
+/// How a question was answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Answered {
+    pub(crate) is: ReplyIs,
+    pub(crate) reason: String,
+}
+
+impl World {
+    /// How often an operator asks again when nobody answers for certain.
+    const TRIES_MAX: u32 = 8;
+    const PAUSE: Duration = Duration::from_millis(500);
+
+    pub(super) fn act_as_operator(&mut self, label: &Label, action: &Action, place: Place) {
+        match action {
+            Action::Transfer { to } => {
+                // By hand, behind the controller's back: leadership may change at any time.
+                let (Some(from), Some(to)) = (self.leader(), self.who(to, place)) else { return };
+                if let Some(node) = self.machines[to].node {
+                    self.transfer(from, node);
+                }
+            }
+            Action::Propose { by, .. } => {
+                let Some(at) = self.who(by, place) else { return };
+                if let Some(command) = self.forged(action, place) {
+                    self.propose_raw(at, command, Origin::Forged);
+                }
+            }
+            Action::Retire { .. } | Action::DeclareLost { .. } => {
+                let Some(at) = self.leader() else { return };
+                if let Some(command) = self.by_operator(action, place) {
+                    self.propose_raw(at, command, Origin::Operator);
+                }
+            }
+            _ => {
+                let asked = Asked { label: label.clone(), action: action.clone(), tries: 0 };
+                self.ask(asked, place);
+            }
+        }
+    }
+
+    /// Asks again, if nobody has answered for certain.
+    pub(crate) fn ask(&mut self, mut asked: Asked, place: Place) {
+        asked.tries += 1;
+        let through = match &asked.action {
+            Action::Drain { through, .. }
+            | Action::Cancel { through, .. }
+            | Action::Move { through, .. }
+            | Action::Abort { through, .. } => through.clone(),
+            _ => None,
+        };
+        let through = through.and_then(|who| self.who(&who, place));
+        let up = |world: &Self| world.up.iter().position(|up| *up);
+        let machine =
+            through.filter(|at| self.up[*at]).or_else(|| self.leader()).or_else(|| up(self));
+        let wish = self.wish(&asked.action, place);
+        let (Some(machine), Some(wish)) = (machine, wish) else {
+            return self.ask_later(asked, place);
+        };
+        self.next_ask += 1;
+        let id = AskId(self.next_ask);
+        self.asked.insert((machine, id), asked);
+        self.tell(machine, Event::Ask { id, ask: wish });
+    }
+
+    fn ask_later(&mut self, asked: Asked, place: Place) {
+        if asked.tries >= Self::TRIES_MAX {
+            let answered = Answered { is: ReplyIs::Unknown, reason: "nobody answered".to_owned() };
+            self.replies.insert(asked.label, answered);
+            return;
+        }
+        let due = Due::Ask(Box::new(asked), place);
+        self.schedule(self.now.after(Self::PAUSE), due);
+    }
+
+    /// A node has answered an operator.
+    pub(crate) fn replied(&mut self, machine: usize, ask: AskId, said: &Result<Said, AskError>) {
+        let Some(asked) = self.asked.remove(&(machine, ask)) else { return };
+        let (is, reason) = match said {
+            Ok(_) => (ReplyIs::Done, String::new()),
+            Err(AskError::NoLeader | AskError::Unknown) => {
+                return self.ask_later(asked, Place::default());
+            }
+            Err(AskError::Rejected(reason)) => (ReplyIs::Refused, kebab(&format!("{reason:?}"))),
+            Err(AskError::Blocked(blockers)) => {
+                let named = blockers.iter().map(|blocker| kebab(&format!("{blocker:?}")));
+                (ReplyIs::Blocked, named.collect::<Vec<_>>().join(" "))
+            }
+        };
+        self.replies.insert(asked.label, Answered { is, reason });
+    }
+
+    /// Whether a node proposes a command because an operator asked it to.
+    pub(crate) fn is_wished(&self, machine: usize, command: &Command) -> bool {
+        let mut asked = self.asked.iter().filter(|((at, _), _)| *at == machine);
+        asked.any(|(_, asked)| match (&asked.action, command) {
+            (
+                Action::Move { partition: name, .. },
+                Command::SetTarget { partition, .. } | Command::SetPin { partition, .. },
+            )
+            | (Action::Abort { partition: name, .. }, Command::ClearTarget { partition, .. }) => {
+                self.partition(name) == Some(*partition)
+            }
+            _ => false,
+        })
+    }
+
+    /// What the machine of a step is asked for is asked again elsewhere, if it ended meanwhile.
+    pub(crate) fn forget_asks_of(&mut self, machine: usize) {
+        let lost: Vec<_> = self.asked.extract_if(.., |(at, _), _| *at == machine).collect();
+        for (_, asked) in lost {
+            self.ask_later(asked, Place::default());
+        }
+    }
+
+    fn wish(&self, action: &Action, place: Place) -> Option<Ask> {
+        let node = |who: &Who| self.machines[self.who(who, place)?].node;
+        Some(match action {
+            Action::Drain { node: who, .. } => Ask::Decommission(node(who)?),
+            Action::Cancel { node: who, .. } => Ask::CancelDecommission(node(who)?),
+            Action::Move { partition, to, .. } => {
+                Ask::Move { partition: self.partition(partition)?, to: node(to)? }
+            }
+            Action::Abort { partition, .. } => Ask::Abort(self.partition(partition)?),
+            Action::Pin { partition } => {
+                Ask::Pin { partition: self.partition(partition)?, on: true }
+            }
+            Action::Unpin { partition } => {
+                Ask::Pin { partition: self.partition(partition)?, on: false }
+            }
+            Action::CreateTopic { topic, partitions, parent } => Ask::CreateTopic {
+                name: Name::new(topic.0.clone()).ok()?,
+                partitions: *partitions,
+                parent: parent.as_ref().and_then(|parent| self.topic(&parent.0)),
+            },
+            Action::DeleteTopic { topic } => Ask::DeleteTopic(self.topic(&topic.0)?),
+            Action::Policy { set } => {
+                let mut policy = self.newest()?.policy().clone();
+                set.apply(&mut policy);
+                Ask::SetPolicy(policy)
+            }
+            _ => return None,
+        })
+    }
+
+    /// Commands of an operator for which a node has no question yet.
+    fn by_operator(&self, action: &Action, place: Place) -> Option<Command> {
+        let state = self.newest()?;
+        match action {
+            Action::Retire { node, receipt } => {
+                let node = self.machines[self.who(node, place)?].node?;
+                Some(Command::Retire { node, receipt: receipt.clone() })
+            }
+            Action::DeclareLost { partition, to, receipt } => {
+                let partition = self.partition(partition)?;
+                let row = state.assignment(partition)?;
+                let Status::Dead(generation) = state.member(row.owner)?.status else { return None };
+                let to = match to {
+                    Some(who) => self.machines[self.who(who, place)?].node?,
+                    None => row
+                        .target
+                        .or_else(|| state.members().find(|m| m.is_receiver()).map(|m| m.id))?,
+                };
+                let no = narad_core::ids::AttemptNo { incarnation: Incarnation(0), n: 0 };
+                let data = Attempt { move_id: row.move_id, destination: to, no };
+                let end = row.min_end.max(row.reported_hwm.unwrap_or_default());
+                let (expect, receipt) = (row.expect(), receipt.clone());
+                Some(Command::DeclareLost { partition, expect, generation, to, data, end, receipt })
+            }
+            _ => None,
+        }
+    }
+
+    /// A command that somebody makes by hand: stale, forged, or from the museum.
+    fn forged(&self, action: &Action, place: Place) -> Option<Command> {
+        let Action::Propose {
+            command,
+            partition,
+            about,
+            to,
+            epoch,
+            move_id,
+            incarnation,
+            generation,
+            end,
+            enabled,
+            by,
+        } = action
+        else {
+            return None;
+        };
+        let state = self.newest()?;
+        let node = |who: &Option<Who>| -> Option<NodeId> {
+            self.machines[self.who(who.as_ref()?, place)?].node
+        };
+        let by = self.machines[self.who(by, place)?].node?;
+        let about = node(about).unwrap_or(by);
+        let life = |node: NodeId| state.member(node).map(|member| member.incarnation);
+        let incarnation = incarnation.map(Incarnation).or_else(|| life(about)).unwrap_or_default();
+        let on = enabled.unwrap_or(true);
+        let partition = partition.as_ref().and_then(|name| self.partition(name));
+        let row = || Forgery::of(state, partition?, *epoch, *move_id);
+        Some(match command {
+            Forged::MarkDead => Command::MarkDead { node: about, incarnation },
+            Forged::Register => Command::Register {
+                node: about,
+                store_uuid: state.member(about)?.store_uuid,
+                incarnation,
+                addrs: state.member(about)?.addrs.clone(),
+            },
+            Forged::SetDraining => Command::SetDraining { node: about, on },
+            Forged::DrainedOut => Command::DrainedOut { node: about, incarnation },
+            Forged::Retire => Command::Retire { node: about, receipt: None },
+            Forged::Assign => Command::AssignPartition { partition: partition?, node: node(to)? },
+            Forged::SetTarget => {
+                let row = row()?;
+                Command::SetTarget { partition: row.partition, expect: row.expect, to: node(to)? }
+            }
+            Forged::ClearTarget => {
+                let row = row()?;
+                Command::ClearTarget { partition: row.partition, move_id: row.expect.move_id }
+            }
+            Forged::Flip => row()?.flip(by, incarnation, *generation, *end),
+            Forged::Resolve => {
+                let row = row()?;
+                Command::Resolve { partition: row.partition, attempt: row.attempt(by, incarnation) }
+            }
+            Forged::Revoke => {
+                let row = row()?;
+                let no = narad_core::ids::FreezeNo { incarnation, counter: 1 };
+                let token = narad_core::ids::Token { epoch: row.expect.epoch, no };
+                Command::Revoke { partition: row.partition, token }
+            }
+            Forged::SetPin => Command::SetPin { partition: partition?, on },
+            Forged::DeclareLost => {
+                let row = row()?;
+                let to = node(to).unwrap_or(by);
+                Command::DeclareLost {
+                    partition: row.partition,
+                    expect: row.expect,
+                    generation: Generation(generation.unwrap_or(1)),
+                    to,
+                    data: row.attempt(to, Incarnation(0)),
+                    end: Offset(end.unwrap_or(0)),
+                    receipt: "forged".to_owned(),
+                }
+            }
+            Forged::RaiseVersion => Command::RaiseVersion { to: state.version() + 1 },
+        })
+    }
+
+    /// Hands a command to the log as if a node had asked for it.
+    fn propose_raw(&mut self, at: usize, command: Command, origin: Origin) {
+        let Some(by) = self.machines[at].node else { return };
+        self.next_ask += 1;
+        // No life of a node is numbered so: its own proposals are told apart from these.
+        let incarnation = Incarnation(u64::MAX);
+        let proposal = ProposalId { node: by, incarnation, sequence: self.next_ask };
+        let entry = Entry { proposal, by, command };
+        self.observe(Fact::Proposed { node: by, entry: &entry, origin });
+        let Some(leader) = self.leader() else { return };
+        self.feed_append(leader, self.nobody, &entry);
+    }
+}
+
+/// What a made-up command says of a row.
+struct Forgery {
+    partition: PartitionId,
+    expect: Expect,
+}
+
+impl Forgery {
+    fn of(
+        state: &State,
+        partition: PartitionId,
+        epoch: Option<u64>,
+        move_id: Option<u64>,
+    ) -> Option<Self> {
+        let mut expect = state.assignment(partition)?.expect();
+        expect.epoch = epoch.map_or(expect.epoch, Epoch);
+        expect.move_id = move_id.map_or(expect.move_id, MoveId);
+        Some(Self { partition, expect })
+    }
+
+    const fn attempt(&self, destination: NodeId, incarnation: Incarnation) -> Attempt {
+        let no = narad_core::ids::AttemptNo { incarnation, n: 0 };
+        Attempt { move_id: self.expect.move_id, destination, no }
+    }
+
+    fn flip(
+        &self,
+        by: NodeId,
+        incarnation: Incarnation,
+        generation: Option<u64>,
+        end: Option<u64>,
+    ) -> Command {
+        let fence = match generation {
+            Some(generation) => Fence::Forced { generation: Generation(generation) },
+            None => {
+                let no = narad_core::ids::FreezeNo { incarnation, counter: 1 };
+                Fence::Normal { token: narad_core::ids::Token { epoch: self.expect.epoch, no } }
+            }
+        };
+        Command::CompleteMove {
+            partition: self.partition,
+            expect: self.expect,
+            attempt: self.attempt(by, incarnation),
+            fence,
+            end: Offset(end.unwrap_or(0)),
+            hwm: Offset(end.unwrap_or(0)),
+            committed: None,
+            digest: narad_core::ids::Digest::default(),
+        }
+    }
+}
+
+/// Writes the name of a variant as scenarios do: `BelowMinVoters { .. }` is `below-min-voters`.
+pub(crate) fn kebab(debug: &str) -> String {
+    let name: String = debug.chars().take_while(|c| c.is_ascii_alphanumeric()).collect();
+    let mut out = String::new();
+    for (at, c) in name.chars().enumerate() {
+        if c.is_ascii_uppercase() && at > 0 {
+            out.push('-');
+        }
+        out.push(c.to_ascii_lowercase());
+    }
+    out
+}

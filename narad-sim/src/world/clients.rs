@@ -1,0 +1,472 @@
+//! Producers and consumers: one of each for every partition, wherever that goes.
+//!
+//! A producer hands its records to the dispatcher of some node that is up, which sends them to
+//! whom its own replica takes for the owner, and again until they are acknowledged. A consumer
+//! reads at the owner that some node names, acknowledges what it has read a little later (or late,
+//! twice, or not before it is delivered again), and goes back to the acknowledged position whenever
+//! the partition has changed hands or nothing new comes (R53).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use narad_core::ids::{Epoch, Offset, PartitionId, TopicId};
+use narad_core::metastore::State;
+
+use super::machine::Machine;
+use super::message::{Ack, Fetch, Fetched, Message, Payload, Produce, Produced};
+use super::records::record;
+use super::{Due, World};
+use crate::random::Random;
+use crate::scenario::{Route, Workload};
+use crate::time::Time;
+
+/// Names one request of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct RequestNo(pub(crate) u64);
+
+/// Something that a client will do.
+#[derive(Clone, Debug)]
+pub(crate) enum ClientDue {
+    /// The producer of a partition makes its next records.
+    Produce(PartitionId),
+    /// A burst of records.
+    Burst(PartitionId),
+    /// Records of so many bytes are offered, or offered again.
+    Offer(PartitionId, Vec<u64>, usize),
+    /// A request has had no answer for too long.
+    GiveUp(RequestNo),
+    /// The consumer of a partition asks for what comes next.
+    Fetch(PartitionId),
+    /// Retention is applied at the owner.
+    Retain(PartitionId),
+    /// A record is acknowledged; at a given machine, or at the owner.
+    Ack(PartitionId, Epoch, Offset, Option<usize>),
+}
+
+/// All clients.
+#[derive(Debug)]
+pub(crate) struct Clients {
+    pub(crate) load: Workload,
+    /// When producers end.
+    until: Time,
+    /// What a step has set the rate of a partition to.
+    rates: BTreeMap<PartitionId, f64>,
+    /// What a step has set the rate of all others to.
+    rate: f64,
+    /// The first partition of the first topic, if most records go there.
+    hot: Option<(PartitionId, f64)>,
+    /// Whether the load in the background goes on.
+    pub(crate) is_busy: bool,
+    consumers: BTreeMap<PartitionId, Consumer>,
+    producers: BTreeMap<PartitionId, Random>,
+    waiting: BTreeMap<RequestNo, Waiting>,
+    next_request: u64,
+    next_record: u64,
+    random: Random,
+}
+
+#[derive(Debug)]
+struct Consumer {
+    /// Where it goes on; `None`: where the acknowledged position is.
+    next: Option<(Epoch, Offset)>,
+    /// Fetches in a row that brought nothing.
+    idle: u32,
+    random: Random,
+}
+
+/// What a client waits for.
+#[derive(Clone, Debug)]
+enum Waiting {
+    Produced(PartitionId, Vec<u64>, usize),
+    Fetched { partition: PartitionId, machine: usize },
+    Acked { partition: PartitionId },
+}
+
+impl Clients {
+    const TIMEOUT: Duration = Duration::from_secs(2);
+    const RETRY: Duration = Duration::from_millis(50);
+    /// Fetches without anything new after which a consumer looks at what it has not acknowledged.
+    const IDLE_MAX: u32 = 20;
+    const FETCH_BYTES_MAX: usize = 64 << 10;
+
+    pub(crate) fn new(load: &Workload, safety: Duration, rate: f64, random: &Random) -> Self {
+        let until = load.produce.until.unwrap_or(safety);
+        Self {
+            load: load.clone(),
+            until: Time::from_start(until),
+            rates: BTreeMap::new(),
+            rate,
+            hot: None,
+            is_busy: true,
+            consumers: BTreeMap::new(),
+            producers: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            next_request: 0,
+            next_record: 0,
+            random: random.branch("clients"),
+        }
+    }
+
+    /// Sets the rate of one partition, or of all, from now on.
+    pub(crate) fn set_rate(&mut self, partition: Option<PartitionId>, per_second: f64) {
+        match partition {
+            Some(partition) => {
+                self.rates.insert(partition, per_second);
+            }
+            None => {
+                self.rates.clear();
+                self.rate = per_second;
+            }
+        }
+    }
+
+    fn rate_of(&self, partition: PartitionId) -> f64 {
+        if let Some(rate) = self.rates.get(&partition) {
+            return *rate;
+        }
+        #[expect(clippy::cast_precision_loss, reason = "there are few partitions")]
+        let all = self.producers.len() as f64;
+        match self.hot {
+            Some((hot, share)) if hot == partition => self.rate * all * share,
+            Some((_, share)) if all > 1.0 => self.rate * all * (1.0 - share) / (all - 1.0),
+            Some(_) | None => self.rate,
+        }
+    }
+
+    /// Draws how long the value of a record is.
+    fn value_bytes(&mut self) -> usize {
+        let produce = &self.load.produce;
+        let bytes = match &produce.huge_bytes {
+            Some(huge) if self.random.below(100) == 0 => huge.0,
+            Some(_) | None => produce.value_bytes.0,
+        };
+        usize::try_from(bytes).unwrap_or(usize::MAX)
+    }
+
+    fn request(&mut self, waiting: Waiting) -> RequestNo {
+        self.next_request += 1;
+        let request = RequestNo(self.next_request);
+        self.waiting.insert(request, waiting);
+        request
+    }
+
+    /// Returns the ids of so many new records.
+    pub(crate) fn mint(&mut self, count: u64) -> Vec<u64> {
+        let first = self.next_record + 1;
+        self.next_record += count;
+        (first..=self.next_record).collect()
+    }
+}
+
+impl World {
+    /// Gives a partition that has come into being its producer and its consumer.
+    pub(super) fn attend(&mut self, partition: PartitionId) {
+        if self.clients.producers.contains_key(&partition) {
+            return;
+        }
+        let key = partition.topic.0 << 32 | u64::from(partition.index);
+        let random = self.clients.random.branch_no(key);
+        self.clients.producers.insert(partition, random.branch("produce"));
+        let consumer = Consumer { next: None, idle: 0, random: random.branch("consume") };
+        self.clients.consumers.insert(partition, consumer);
+        if let (Some(share), None) = (&self.clients.load.produce.hot, &self.clients.hot) {
+            self.clients.hot = Some((partition, share.0));
+        }
+        let load = self.clients.load.clone();
+        let from = self.now.max(Time::from_start(load.produce.from));
+        self.schedule(from, Due::Client(ClientDue::Produce(partition)));
+        if let Some(burst) = &load.produce.burst {
+            self.schedule(from.after(burst.every), Due::Client(ClientDue::Burst(partition)));
+        }
+        if load.consume.per_second.0 > 0.0 {
+            let from = self.now.max(Time::from_start(load.consume.from));
+            self.schedule(from, Due::Client(ClientDue::Fetch(partition)));
+        }
+        if let Some(retention) = &load.retention {
+            self.schedule(
+                self.now.after(retention.every),
+                Due::Client(ClientDue::Retain(partition)),
+            );
+        }
+    }
+
+    /// Gives partitions what they hold from the start.
+    pub(super) fn preload(&mut self, genesis: &State) {
+        for topic in self.setup.scenario.topics.clone() {
+            let Some(id) = genesis.topic_named(&topic.name.0).map(|topic| topic.id) else {
+                continue;
+            };
+            for index in 0..topic.partitions {
+                if topic.preload == 0 {
+                    continue;
+                }
+                let partition = PartitionId { topic: id, index };
+                let ids = self.clients.mint(u64::from(topic.preload));
+                let bytes = usize::try_from(topic.preload_bytes.0).unwrap_or(100);
+                let offer = ClientDue::Offer(partition, ids, bytes);
+                self.schedule(self.now, Due::Client(offer));
+            }
+        }
+    }
+
+    /// The clients of a topic that is no more go away.
+    pub(super) fn dismiss(&mut self, topic: TopicId) {
+        self.clients.producers.retain(|partition, _| partition.topic != topic);
+        self.clients.consumers.retain(|partition, _| partition.topic != topic);
+    }
+
+    pub(super) fn client(&mut self, what: ClientDue) {
+        match what {
+            ClientDue::Produce(partition) => self.produce_next(partition),
+            ClientDue::Burst(partition) => self.burst(partition),
+            ClientDue::Offer(partition, ids, bytes) => self.offer(partition, ids, bytes, None),
+            ClientDue::Retain(partition) => self.retain_next(partition),
+            ClientDue::GiveUp(request) => self.client_gives_up(request),
+            ClientDue::Fetch(partition) => self.fetch_next(partition),
+            ClientDue::Ack(partition, epoch, offset, at) => {
+                self.acknowledge(partition, epoch, offset, at);
+            }
+        }
+    }
+
+    fn produce_next(&mut self, partition: PartitionId) {
+        if !self.clients.producers.contains_key(&partition) || self.now >= self.clients.until {
+            return;
+        }
+        let batch = self.clients.load.produce.batch.max(1);
+        let per_second = self.clients.rate_of(partition) / f64::from(batch);
+        // A rate of zero is looked at again: a step may change it.
+        let mean = if per_second > 0.0 { 1e9 / per_second } else { 1e8 };
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a pause in nanoseconds"
+        )]
+        let mean = (mean as u64).max(2);
+        let random = self.clients.producers.get_mut(&partition).expect("just seen");
+        let pause = Duration::from_nanos(random.within(mean / 2..=mean + mean / 2));
+        self.schedule(self.now.after(pause), Due::Client(ClientDue::Produce(partition)));
+        if self.clients.is_busy && per_second > 0.0 {
+            let ids = self.clients.mint(u64::from(batch));
+            let bytes = self.clients.value_bytes();
+            self.offer(partition, ids, bytes, None);
+        }
+    }
+
+    fn burst(&mut self, partition: PartitionId) {
+        let Some(burst) = self.clients.load.produce.burst.clone() else { return };
+        let gone = !self.clients.producers.contains_key(&partition);
+        if gone || self.now >= self.clients.until {
+            return;
+        }
+        self.schedule(self.now.after(burst.every), Due::Client(ClientDue::Burst(partition)));
+        if self.clients.is_busy {
+            let ids = self.clients.mint(u64::from(burst.records));
+            let bytes = self.clients.value_bytes();
+            self.offer(partition, ids, bytes, None);
+        }
+    }
+
+    /// Offers records to a partition, by way of some node that is up.
+    pub(crate) fn offer(
+        &mut self,
+        partition: PartitionId,
+        ids: Vec<u64>,
+        bytes: usize,
+        at: Option<usize>,
+    ) {
+        let Some((from, to)) = self.route(partition, at) else {
+            return self.offer_later(partition, ids, bytes);
+        };
+        let wall = self.machines[from].clock.wall_ms(self.now);
+        let records = ids.iter().map(|id| record(*id, bytes, wall)).collect();
+        let request = self.clients.request(Waiting::Produced(partition, ids, bytes));
+        let produce = Produce { request, partition, records };
+        self.send_as_client(from, to, request, Payload::Produce(produce));
+    }
+
+    fn offer_later(&mut self, partition: PartitionId, ids: Vec<u64>, bytes: usize) {
+        let Some(random) = self.clients.producers.get_mut(&partition) else { return };
+        let pause = random.duration(Clients::RETRY..=4 * Clients::RETRY);
+        let again = ClientDue::Offer(partition, ids, bytes);
+        self.schedule(self.now.after(pause), Due::Client(again));
+    }
+
+    /// Picks a node that is up and asks its replica who the owner is.
+    fn route(&mut self, partition: PartitionId, at: Option<usize>) -> Option<(usize, usize)> {
+        let count = self.up.iter().filter(|up| **up).count();
+        let nth = self.clients.random.below(count as u64);
+        let nth = usize::try_from(nth).ok()?;
+        let from = self.up.iter().enumerate().filter(|(_, up)| **up).nth(nth)?.0;
+        if let Some(to) = at {
+            return Some((from, to));
+        }
+        let owner = match self.clients.load.produce.route {
+            Route::Fresh => self.newest()?.assignment(partition)?.owner,
+            Route::Stale => {
+                let process = self.machines[from].process.as_ref()?;
+                process.replica.node().state().assignment(partition)?.owner
+            }
+            Route::Anyone => {
+                let claims = self.claimants(partition);
+                return self.clients.random.pick(&claims).map(|to| (from, *to));
+            }
+        };
+        Some((from, self.machine_of(owner)?))
+    }
+
+    /// Returns the machines whose node takes itself for the owner of a partition.
+    fn claimants(&self, partition: PartitionId) -> Vec<usize> {
+        let claims = |machine: &Machine| {
+            let process = machine.process.as_ref()?;
+            let row = process.replica.node().state().assignment(partition)?;
+            (Some(row.owner) == machine.node).then_some(())
+        };
+        (0..self.machines.len()).filter(|at| claims(&self.machines[*at]).is_some()).collect()
+    }
+
+    fn send_as_client(&mut self, from: usize, to: usize, request: RequestNo, payload: Payload) {
+        let late = self.now.after(Clients::TIMEOUT);
+        self.schedule(late, Due::Client(ClientDue::GiveUp(request)));
+        let life = self.machines[from].life;
+        self.send(Message { from, to, life, payload, line: 0 });
+    }
+
+    fn client_gives_up(&mut self, request: RequestNo) {
+        match self.clients.waiting.remove(&request) {
+            Some(Waiting::Produced(partition, ids, bytes)) => {
+                self.offer_unsure(partition, ids, bytes)
+            }
+            Some(Waiting::Fetched { partition, .. }) => self.fetch_later(partition, false),
+            Some(Waiting::Acked { .. }) | None => {}
+        }
+    }
+
+    pub(super) fn produce_ended(&mut self, request: RequestNo, outcome: Produced) {
+        let Some(Waiting::Produced(partition, ids, bytes)) = self.clients.waiting.remove(&request)
+        else {
+            return;
+        };
+        if outcome == Produced::Refused {
+            self.offer_later(partition, ids, bytes);
+        }
+    }
+
+    /// Records whose fate is not known are offered again, or not.
+    fn offer_unsure(&mut self, partition: PartitionId, ids: Vec<u64>, bytes: usize) {
+        if self.clients.random.happens(self.clients.load.produce.retry.0) {
+            self.offer_later(partition, ids, bytes);
+        }
+    }
+
+    fn fetch_next(&mut self, partition: PartitionId) {
+        let Some(consumer) = self.clients.consumers.get(&partition) else { return };
+        let from = consumer.next;
+        let Some((by, to)) = self.route(partition, None) else {
+            return self.fetch_later(partition, false);
+        };
+        let request = self.clients.request(Waiting::Fetched { partition, machine: to });
+        self.send_as_client(by, to, request, Payload::Fetch(Fetch { request, partition, from }));
+    }
+
+    fn fetch_later(&mut self, partition: PartitionId, had_some: bool) {
+        let per_second = self.clients.load.consume.per_second.0.max(0.001);
+        // A fetch brings several records; it is made a tenth as often as they are wanted, and at
+        // least ten times a second.
+        let pause = Duration::from_secs_f64((10.0 / per_second).clamp(0.01, 0.1));
+        let Some(consumer) = self.clients.consumers.get_mut(&partition) else { return };
+        consumer.idle = if had_some { 0 } else { consumer.idle + 1 };
+        if consumer.idle >= Clients::IDLE_MAX {
+            consumer.next = None;
+            consumer.idle = 0;
+        }
+        let pause = consumer.random.duration(pause / 2..=pause + pause / 2);
+        self.schedule(self.now.after(pause), Due::Client(ClientDue::Fetch(partition)));
+    }
+
+    pub(super) fn fetch_ended(&mut self, request: RequestNo, outcome: Fetched) {
+        let Some(Waiting::Fetched { partition, machine }) = self.clients.waiting.remove(&request)
+        else {
+            return;
+        };
+        let Fetched::Records { epoch, records } = outcome else {
+            return self.fetch_later(partition, false);
+        };
+        let Some(consumer) = self.clients.consumers.get_mut(&partition) else { return };
+        let Some((last, _)) = records.last() else { return self.fetch_later(partition, false) };
+        consumer.next = Some((epoch, last.next()));
+        self.plan_acks(partition, machine, epoch, &records);
+        self.fetch_later(partition, true);
+    }
+
+    fn plan_acks(
+        &mut self,
+        partition: PartitionId,
+        machine: usize,
+        epoch: Epoch,
+        records: &[(Offset, u64)],
+    ) {
+        let consume = self.clients.load.consume.clone();
+        for (offset, _) in records {
+            let Some(consumer) = self.clients.consumers.get_mut(&partition) else { return };
+            let random = &mut consumer.random;
+            // What is handed back is as good as never acknowledged: it is delivered again.
+            if random.happens(consume.never.0) || random.happens(consume.nack.0) {
+                continue;
+            }
+            let mut delay = random.duration(consume.lag.least..=consume.lag.most);
+            if random.happens(consume.late.0) {
+                delay += consume.visibility;
+            }
+            let at = random.happens(consume.old_owner.0).then_some(machine);
+            let twice = random.happens(consume.twice.0);
+            let ack = ClientDue::Ack(partition, epoch, *offset, at);
+            self.schedule(self.now.after(delay), Due::Client(ack.clone()));
+            if twice {
+                self.schedule(self.now.after(2 * delay), Due::Client(ack));
+            }
+        }
+    }
+
+    /// Acknowledges one record, at the owner that some node names or at a given machine.
+    pub(crate) fn acknowledge(
+        &mut self,
+        partition: PartitionId,
+        epoch: Epoch,
+        offset: Offset,
+        at: Option<usize>,
+    ) {
+        let Some((by, to)) = self.route(partition, at) else { return };
+        let request = self.clients.request(Waiting::Acked { partition });
+        let ack = Ack { request, partition, epoch, offset };
+        self.send_as_client(by, to, request, Payload::Ack(ack));
+    }
+
+    pub(super) fn ack_ended(&mut self, request: RequestNo, taken: bool) {
+        let Some(Waiting::Acked { partition }) = self.clients.waiting.remove(&request) else {
+            return;
+        };
+        if !taken && let Some(consumer) = self.clients.consumers.get_mut(&partition) {
+            // Whatever was not taken is delivered again.
+            consumer.next = None;
+        }
+    }
+
+    fn retain_next(&mut self, partition: PartitionId) {
+        let Some(retention) = self.clients.load.retention.clone() else { return };
+        if !self.clients.producers.contains_key(&partition) {
+            return;
+        }
+        let next = self.now.after(retention.every);
+        self.schedule(next, Due::Client(ClientDue::Retain(partition)));
+        let owner = self.newest().and_then(|state| Some(state.assignment(partition)?.owner));
+        if let Some(machine) = owner.and_then(|owner| self.machine_of(owner)) {
+            self.retain_at(machine, partition, retention.keep_bytes.0);
+        }
+    }
+
+    /// How much a consumer gets at once.
+    pub(super) const fn fetch_bytes_max() -> usize {
+        Clients::FETCH_BYTES_MAX
+    }
+}

@@ -1,0 +1,462 @@
+//! Facts for the oracle, and what it may look at.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use narad_core::freeze::Authority;
+use narad_core::freeze::gate::Standing;
+use narad_core::freeze::handoff::FreezeFault;
+use narad_core::ids::{LogIndex, NodeId, PartitionId, Token, TopicId};
+use narad_core::metastore::{Command, State};
+use narad_core::mover::{self, What};
+use narad_core::node::{Event, Node, Note, Operation, StagingOutcome};
+use narad_core::partition::Capture;
+use narad_core::peer::{Answer, Request};
+use narad_core::{controller, host};
+use narad_runtime::broker::Standpoint;
+use narad_runtime::disk::mem::Keep;
+use narad_runtime::disk::{Disk, MemDisk};
+use narad_runtime::log::scan;
+use narad_runtime::store::{log_dir, parse_attempt, partition_dir, staging_dir};
+
+use super::World;
+use super::machine::{Asker, Machine};
+use super::message::{partition_noted, partition_of_command};
+use super::observe::{At, standing_text};
+use super::records::id_of;
+use super::script::Moment;
+use crate::net::Net;
+use crate::oracle::{Directory, Fact, LogView, Look, Origin};
+use crate::scenario::vocabulary::{command_name, note_name, phase_name, waiting_name};
+use crate::scenario::{Ending, Stage};
+use crate::time::Time;
+use crate::trace::Kind;
+
+impl World {
+    /// A replica was told of something by the log.
+    pub(super) fn applied(&mut self, machine: usize, event: Event) {
+        let Some(node) = self.machines[machine].node else { return };
+        match &event {
+            Event::Committed { index, entry } => {
+                let name = command_name(&entry.command);
+                let partition = partition_of_command(&entry.command);
+                self.recorder.told(machine, &event);
+                let at = At { machine: Some(machine), partition, ..At::default() };
+                let text = || format!("entry {index} by {}: {:?}", entry.by, entry.command);
+                self.recorder.said(self.now, Kind::Applied, name, at, text);
+                self.observe(Fact::Applied { node, index: *index, entry });
+                let is_first = *index > self.committed;
+                self.committed = self.committed.max(*index);
+                let ending = self.ending_of(*index);
+                let moment = Moment {
+                    partition,
+                    entry: Some(entry),
+                    ending,
+                    ..Moment::new(Stage::Applied, name, machine)
+                };
+                if is_first {
+                    self.recorder.count_command(name);
+                    self.log_grew(*index, &entry.command);
+                    let _ = self.meet(Moment { stage: Stage::Committed, ..moment });
+                }
+                let _ = self.meet(moment);
+            }
+            Event::Configured { index, configuration } => {
+                self.committed = self.committed.max(*index);
+                let at = At { machine: Some(machine), ..At::default() };
+                let text = || format!("{configuration:?}");
+                self.recorder.said(self.now, Kind::Applied, "configuration", at, text);
+                self.observe(Fact::Configured { node, index: *index, configuration });
+            }
+            Event::Skipped { index } => {
+                self.committed = self.committed.max(*index);
+                self.observe(Fact::Skipped { node, index: *index });
+            }
+            Event::Restored(state) => {
+                self.committed = self.committed.max(state.applied());
+                self.recorder.line(self.now, Kind::Applied, "snapshot", Some(machine), None, None);
+                self.observe(Fact::Restored { node, state });
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns how an entry ended, if it is not too long ago.
+    fn ending_of(&mut self, index: LogIndex) -> Option<Ending> {
+        const REMEMBERED_MAX: usize = 512;
+        if let Some(ending) = self.oracle.ending_of(index) {
+            let newest = self.endings.back().map(|(newest, _)| *newest);
+            if newest.is_none_or(|newest| newest < index) {
+                self.endings.push_back((index, ending));
+                if self.endings.len() > REMEMBERED_MAX {
+                    self.endings.pop_front();
+                }
+            }
+            return Some(ending);
+        }
+        let at = self.endings.binary_search_by_key(&index, |(at, _)| *at).ok()?;
+        Some(self.endings[at].1)
+    }
+
+    /// Returns the longest freeze of a partition, or of any, those that go on included.
+    pub(super) fn longest_freeze(&self, partition: Option<PartitionId>) -> Duration {
+        let is = |of: &PartitionId| partition.is_none_or(|partition| partition == *of);
+        let over = self.longest.iter().filter(|(of, _)| is(of)).map(|(_, length)| *length);
+        let going = self.frozen.iter().filter(|((_, of), _)| is(of));
+        over.chain(going.map(|(_, since)| self.now.since(*since))).max().unwrap_or_default()
+    }
+
+    /// A freeze is over: it was thawed, its log was closed, or its process ended.
+    pub(super) fn freeze_is_over(&mut self, machine: usize, partition: PartitionId) {
+        if let Some(since) = self.frozen.remove(&(machine, partition)) {
+            let longest = self.longest.entry(partition).or_default();
+            *longest = (*longest).max(self.now.since(since));
+        }
+    }
+
+    /// What the log says for the first time anywhere may bring partitions and topics, or end them.
+    fn log_grew(&mut self, index: LogIndex, command: &Command) {
+        match command {
+            // A topic is named by the index of its creation.
+            Command::CreateTopic { name, .. } => self.recorder.name_topic(index.0, name.as_str()),
+            Command::AssignPartition { partition, .. } => self.attend(*partition),
+            Command::DeleteTopic { topic } => self.dismiss(*topic),
+            _ => {}
+        }
+    }
+
+    pub(super) fn noted(&mut self, machine: usize, note: &Note) {
+        let Some(node) = self.machines[machine].node else { return };
+        let (name, partition) = (note_name(note), partition_noted(note));
+        self.recorder.count_note(name, machine, partition);
+        if name == "leader" && matches!(note, Note::Leader(Some(leader)) if *leader == node) {
+            self.recorder.count("elections");
+        }
+        let at = At { machine: Some(machine), partition, ..At::default() };
+        self.recorder.said(self.now, Kind::Note, name, at, || format!("{note:?}"));
+        self.observe(Fact::Noted { node, note });
+        if let Note::Controller(controller::Note::Configuring(change)) = note {
+            self.observe(Fact::Configuring { node, change: *change });
+        }
+        let reason = match note {
+            Note::Mover(_, mover::Note::Waiting(waiting)) => waiting_name(waiting),
+            _ => "",
+        };
+        let moment = Moment { partition, reason, ..Moment::new(Stage::Note, name, machine) };
+        let _ = self.meet(moment);
+    }
+
+    /// What a whole node may do has changed.
+    pub(super) fn authorised(&mut self, machine: usize, authority: Authority) {
+        let Some(process) = &self.machines[machine].process else { return };
+        process.ground.publish(authority);
+        if let Some(node) = self.machines[machine].node {
+            self.observe(Fact::Authority { node, authority });
+        }
+    }
+
+    pub(super) fn stood(&mut self, machine: usize, partition: PartitionId, standing: Standing) {
+        let Some(node) = self.machines[machine].node else { return };
+        let at = At { machine: Some(machine), partition: Some(partition), ..At::default() };
+        self.recorder.said(self.now, Kind::Note, "gate", at, || standing_text(standing));
+        self.observe(Fact::Stood { node, partition, standing });
+    }
+
+    /// A freeze was answered at its gate.
+    pub(super) fn froze(
+        &mut self,
+        machine: usize,
+        partition: PartitionId,
+        answer: &Result<Capture, FreezeFault>,
+    ) {
+        let Some(node) = self.machines[machine].node else { return };
+        match answer {
+            Ok(capture) => {
+                let at = At { machine: Some(machine), partition: Some(partition), ..At::default() };
+                let text = || format!("{:?}", capture.token);
+                self.recorder.said(self.now, Kind::Freeze, "begin", at, text);
+                self.frozen.entry((machine, partition)).or_insert(self.now);
+                self.observe(Fact::Captured { node, partition, capture });
+            }
+            Err(FreezeFault::Unreadable { token }) => {
+                let token = *token;
+                self.observe(Fact::FrozeBlindly { node, partition, token });
+            }
+            Err(FreezeFault::NotFrozen(_)) => return,
+        }
+        let partition = Some(partition);
+        let _ = self.meet(Moment { partition, ..Moment::new(Stage::Freeze, "begin", machine) });
+    }
+
+    /// A gate was thawed.
+    pub(super) fn thawed(&mut self, machine: usize, partition: PartitionId, token: Token) {
+        let Some(node) = self.machines[machine].node else { return };
+        let at = At { machine: Some(machine), partition: Some(partition), ..At::default() };
+        self.recorder.said(self.now, Kind::Freeze, "end", at, || format!("{token:?}"));
+        self.freeze_is_over(machine, partition);
+        self.observe(Fact::Thawed { node, partition, token });
+        let partition = Some(partition);
+        let _ = self.meet(Moment { partition, ..Moment::new(Stage::Freeze, "end", machine) });
+    }
+
+    pub(super) fn answered_listing(&mut self, machine: usize, asker: &Asker, answer: &Answer) {
+        let (Answer::Listing(listing), Request::List { partition, move_id, .. }) =
+            (answer, &asker.request)
+        else {
+            return;
+        };
+        let nodes = (self.machines[machine].node, self.machines[asker.machine].node);
+        let (Some(node), Some(of)) = nodes else { return };
+        let (partition, move_id) = (*partition, *move_id);
+        self.observe(Fact::Listed { node, partition, asker: of, move_id, listing });
+    }
+
+    /// Tells of work on directories before it is done.
+    pub(super) fn about_to_stage(
+        &mut self,
+        machine: usize,
+        partition: PartitionId,
+        work: &narad_core::node::Staging,
+    ) {
+        use narad_core::node::Staging;
+        let Some(node) = self.machines[machine].node else { return };
+        match work {
+            Staging::SetAside(what) => {
+                let directory = directory_of(*what);
+                self.observe(Fact::SettingAside { node, partition, directory });
+            }
+            Staging::Restage(data) => {
+                self.observe(Fact::Restaging { node, partition, data: *data });
+            }
+            Staging::Trim(_) => self.observe(Fact::Trimming { node, partition }),
+            Staging::Copy { .. }
+            | Staging::Checkpoint(_)
+            | Staging::Probe { .. }
+            | Staging::Verify(_)
+            | Staging::Install { .. } => {}
+        }
+    }
+
+    /// Tells of work on directories after it was done.
+    pub(super) fn staged(
+        &mut self,
+        machine: usize,
+        partition: PartitionId,
+        installed: Option<narad_core::ids::Attempt>,
+        outcome: &StagingOutcome,
+    ) {
+        let Some(node) = self.machines[machine].node else { return };
+        if let (StagingOutcome::Install(Ok(())), Some(data)) = (outcome, installed) {
+            self.observe(Fact::Installed { node, partition, data });
+        }
+    }
+
+    /// Tells of a proposal of a node's own, when it leaves the node.
+    pub(super) fn proposed(&mut self, machine: usize, operation: &Operation) {
+        let (Operation::Append(entry) | Operation::Call { request: Request::Propose(entry), .. }) =
+            operation
+        else {
+            return;
+        };
+        let Some(node) = self.machines[machine].node else { return };
+        // What a leader appends for others was told of when they asked.
+        if entry.proposal.node != node {
+            return;
+        }
+        let origin =
+            if self.is_wished(machine, &entry.command) { Origin::Operator } else { Origin::Node };
+        self.observe(Fact::Proposed { node, entry, origin });
+    }
+
+    /// Tells of a log that is about to be made.
+    pub(super) fn about_to_host(
+        &mut self,
+        machine: usize,
+        partition: PartitionId,
+        work: host::Operation,
+    ) {
+        let host::Operation::Open { data, birth: Some(start) } = work else { return };
+        let Some(node) = self.machines[machine].node else { return };
+        let there = self.machines[machine].disk.metadata(&log_dir(partition, data));
+        if matches!(there, Ok(None)) {
+            self.observe(Fact::Creating { node, partition, data, start });
+        }
+    }
+
+    /// Tells of work on a live log after it was done.
+    pub(super) fn hosted(
+        &mut self,
+        machine: usize,
+        partition: PartitionId,
+        work: host::Operation,
+        outcome: &host::Outcome,
+    ) {
+        let Some(node) = self.machines[machine].node else { return };
+        let Some(process) = self.machines[machine].process.as_ref() else { return };
+        let seat = process.broker.find(partition);
+        let log = seat.and_then(|seat| seat.slot.log().ok());
+        match (work, outcome, log) {
+            (host::Operation::Open { data, .. }, host::Outcome::Open(Ok(_)), Some(log)) => {
+                let (bounds, position) = (log.bounds(), log.position());
+                let (end, hwm, position) = (bounds.end, bounds.hwm, &position);
+                self.observe(Fact::Opened { node, partition, data, end, hwm, position });
+            }
+            (host::Operation::Expose { epoch }, host::Outcome::Expose(Ok(())), Some(log)) => {
+                let hwm = log.bounds().hwm;
+                self.observe(Fact::Exposed { node, partition, epoch, hwm });
+            }
+            (host::Operation::Close, host::Outcome::Close, _) => {
+                if self.frozen.contains_key(&(machine, partition)) {
+                    let at =
+                        At { machine: Some(machine), partition: Some(partition), ..At::default() };
+                    self.recorder.said(self.now, Kind::Freeze, "end", at, || "closed".to_owned());
+                    self.freeze_is_over(machine, partition);
+                }
+                self.observe(Fact::Closed { node, partition });
+            }
+            _ => {}
+        }
+    }
+
+    /// Writes down in which phase each move is, where that has changed.
+    pub(super) fn watch_phases(&mut self, machine: usize) {
+        if !self.recorder.is_traced() && !self.script.watches(Stage::Phase) {
+            return;
+        }
+        let now = self.now;
+        let Some(process) = self.machines[machine].process.as_mut() else { return };
+        let moves: BTreeMap<PartitionId, _> = process.replica.node().moves().collect();
+        let mut changed = Vec::new();
+        for (partition, progress) in &moves {
+            if process.phases.insert(*partition, progress.phase) != Some(progress.phase) {
+                changed.push((*partition, phase_name(&progress.phase), format!("{progress:?}")));
+            }
+        }
+        process.phases.retain(|partition, _| {
+            let goes_on = moves.contains_key(partition);
+            if !goes_on {
+                changed.push((*partition, "over", String::new()));
+            }
+            goes_on
+        });
+        for (partition, name, text) in changed {
+            let at = At { machine: Some(machine), partition: Some(partition), ..At::default() };
+            self.recorder.said(now, Kind::Phase, name, at, || text);
+            let partition = Some(partition);
+            let _ = self.meet(Moment { partition, ..Moment::new(Stage::Phase, name, machine) });
+        }
+    }
+
+    /// Returns the newest replicated state that any machine shows.
+    pub(crate) fn newest(&self) -> Option<&State> {
+        let all = self.machines.iter().filter_map(|machine| {
+            let process = machine.process.as_ref()?;
+            Some(process.replica.node().state())
+        });
+        all.max_by_key(|state| state.applied())
+    }
+
+    /// Returns a topic by name, by what the newest replica says.
+    pub(crate) fn topic(&self, name: &str) -> Option<TopicId> {
+        Some(self.newest()?.topic_named(name)?.id)
+    }
+}
+
+pub(super) const fn directory_of(what: What) -> Directory {
+    match what {
+        What::Staging => Directory::Staging,
+        What::Installed(attempt) => Directory::Installed(attempt),
+    }
+}
+
+/// The world, as the oracle sees it.
+pub(crate) struct View<'a> {
+    pub(crate) now: Time,
+    pub(crate) machines: &'a [Machine],
+    pub(crate) by_node: &'a [Option<usize>],
+    pub(crate) net: &'a Net,
+}
+
+impl View<'_> {
+    fn machine(&self, node: NodeId) -> Option<&Machine> {
+        let at = self.by_node.get(usize::try_from(node.0).ok()?).copied().flatten()?;
+        self.machines.get(at)
+    }
+}
+
+impl Look for View<'_> {
+    fn now(&self) -> Time {
+        self.now
+    }
+
+    fn up(&self) -> Vec<NodeId> {
+        let up = |machine: &&Machine| machine.process.is_some();
+        let mut nodes: Vec<NodeId> =
+            self.machines.iter().filter(up).filter_map(|machine| machine.node).collect();
+        nodes.sort_unstable();
+        nodes
+    }
+
+    fn node(&self, node: NodeId) -> Option<&Node> {
+        Some(self.machine(node)?.process.as_ref()?.replica.node())
+    }
+
+    fn leader(&self) -> Option<NodeId> {
+        let leads = |machine: &&Machine| {
+            let process = machine.process.as_ref()?;
+            let node = machine.node?;
+            (process.replica.node().leader() == Some(node))
+                .then_some((process.replica.term(), node))
+        };
+        self.machines.iter().filter_map(|machine| leads(&machine)).max().map(|(_, node)| node)
+    }
+
+    fn talks(&self, a: NodeId, b: NodeId) -> bool {
+        let at = |node: NodeId| {
+            let at = self.by_node.get(usize::try_from(node.0).ok()?).copied().flatten()?;
+            self.machines[at].process.as_ref().map(|_| super::traffic::address(at))
+        };
+        match (at(a), at(b)) {
+            (Some(a), Some(b)) => self.net.talks(a, b),
+            _ => false,
+        }
+    }
+
+    fn would_ack(&self, node: NodeId, partition: PartitionId) -> bool {
+        let Some(machine) = self.machine(node) else { return false };
+        let Some(process) = machine.process.as_ref() else { return false };
+        process.ground.set_now(machine.clock.local(self.now));
+        process.broker.find(partition).is_some_and(|seat| seat.slot.commits())
+    }
+
+    fn log(&self, node: NodeId, partition: PartitionId, directory: Directory) -> Option<LogView> {
+        let disk = MemDisk::of(&self.machine(node)?.disk.image(Keep::Nothing));
+        let dir = match directory {
+            Directory::Installed(attempt) => log_dir(partition, attempt),
+            Directory::Staging => staging_dir(partition),
+        };
+        read_log(&disk, &dir)
+    }
+
+    fn directories(&self, node: NodeId, partition: PartitionId) -> Vec<Directory> {
+        let Some(machine) = self.machine(node) else { return Vec::new() };
+        let Ok(entries) = machine.disk.list(&partition_dir(partition)) else { return Vec::new() };
+        let directory = |name: &str| match parse_attempt(name) {
+            Some(attempt) => Some(Directory::Installed(attempt)),
+            None => (name == "staging").then_some(Directory::Staging),
+        };
+        entries.iter().filter_map(|entry| directory(&entry.name)).collect()
+    }
+
+    fn ingress(&self, _: NodeId) -> Vec<u64> {
+        // A record is acknowledged by its owner alone: there is no ingress log yet.
+        Vec::new()
+    }
+}
+
+fn read_log(disk: &dyn Disk, dir: &Path) -> Option<LogView> {
+    let found = scan(disk, dir).ok()?;
+    let records = found.records.iter().map(|(offset, record)| (*offset, id_of(record))).collect();
+    Some(LogView { start: found.start, end: found.end, hwm: found.hwm, records })
+}

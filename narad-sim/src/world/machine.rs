@@ -1,0 +1,159 @@
+//! Machines, and the processes that run on them.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use narad_core::effects::OpId;
+use narad_core::freeze::Authority;
+use narad_core::ids::{Incarnation, Name, NodeId, PartitionId};
+use narad_core::mover::Phase;
+use narad_core::node::{AskId, Operation};
+use narad_core::peer::{Request, RequestId};
+use narad_core::time::Instant;
+use narad_runtime::broker::{Broker, Pending, Standpoint};
+use narad_runtime::disk::MemDisk;
+use narad_runtime::disk::mem::Image;
+use narad_runtime::log::{Appended, LogError, Record};
+use narad_runtime::raft::{MemStore, StoreImage};
+use narad_runtime::storage::Storage;
+use narad_runtime::store::PartitionStore;
+
+use super::Due;
+use super::message::Produce;
+use super::replica::Replicated;
+use crate::clock::Clock;
+use crate::metastore::Durable;
+use crate::random::Random;
+use crate::scenario::Keep;
+use crate::time::Time;
+
+/// What outlives a process, and the process.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    pub(crate) name: Name,
+    /// Who it is, once it has been admitted.
+    pub(crate) node: Option<NodeId>,
+    pub(crate) disk: MemDisk,
+    /// Its share of Raft's log, on the same medium; the abstract log keeps its own.
+    pub(crate) log: Option<MemStore>,
+    pub(crate) clock: Clock,
+    pub(crate) process: Option<Process>,
+    /// Processes started so far; what is scheduled for an earlier one does not happen.
+    pub(crate) life: u64,
+    /// What a paused process has missed.
+    pub(crate) paused: Option<VecDeque<Due>>,
+    /// Until when a pause lasts; what is told to it meanwhile waits.
+    pub(crate) stuck_until: Time,
+    /// Until when the disk does nothing at all.
+    pub(crate) disk_stuck_until: Time,
+    /// How much longer than usual the disk takes.
+    pub(crate) slower_by: std::time::Duration,
+    pub(crate) saved: BTreeMap<String, Saved>,
+    /// Whether somebody starts it again when it ends by itself.
+    pub(crate) wanted: bool,
+    /// The member that it asks to be admitted through.
+    pub(crate) joins_through: Option<usize>,
+    pub(crate) latency: Random,
+    /// The earliest wake that is scheduled.
+    pub(crate) wake_at: Time,
+    /// Entries are applied no earlier: a replica that lags.
+    pub(crate) lags_until: Time,
+}
+
+/// The whole medium of a machine at one time.
+#[derive(Clone, Debug)]
+pub(crate) struct Saved {
+    pub(crate) disk: Image,
+    pub(crate) log: Option<StoreImage>,
+    pub(crate) durable: Option<Durable>,
+    pub(crate) node: Option<NodeId>,
+}
+
+/// A running node.
+#[derive(Debug)]
+pub(crate) struct Process {
+    pub(crate) replica: Replicated,
+    pub(crate) incarnation: Incarnation,
+    pub(crate) store: Arc<dyn PartitionStore>,
+    pub(crate) broker: Arc<Broker>,
+    pub(crate) ground: Arc<Ground>,
+    pub(crate) storage: Storage,
+    pub(crate) requests: BTreeMap<RequestId, Asker>,
+    pub(crate) next_request: u64,
+    pub(crate) running: BTreeMap<OpId, Running>,
+    pub(crate) appends: BTreeMap<PartitionId, Appending>,
+    /// Freezes that wait for an append to end.
+    pub(crate) freezing: BTreeMap<OpId, PartitionId>,
+    pub(crate) asks: BTreeMap<AskId, usize>,
+    pub(crate) phases: BTreeMap<PartitionId, Phase>,
+    /// How often in a row it was woken without time passing.
+    pub(crate) spins: (Time, u32),
+}
+
+/// Who waits for an answer of a node.
+#[derive(Clone, Debug)]
+pub(crate) struct Asker {
+    pub(crate) machine: usize,
+    pub(crate) life: u64,
+    pub(crate) op: OpId,
+    pub(crate) request: Request,
+}
+
+/// At which step of the disk the power goes, what it leaves, and for how long.
+pub(crate) type CrashWithin = (u64, Keep, Option<std::time::Duration>);
+
+/// An operation that has no outcome yet.
+#[derive(Clone, Debug)]
+pub(crate) struct Running {
+    pub(crate) name: &'static str,
+    pub(crate) operation: Operation,
+    /// The power goes at this step of the disk within it.
+    pub(crate) crash: Option<CrashWithin>,
+}
+
+/// Records on their way into one log.
+#[derive(Debug, Default)]
+pub(crate) struct Appending {
+    pub(crate) waiting: VecDeque<(usize, u64, Produce)>,
+    pub(crate) batch: Option<Batch>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Batch {
+    pub(crate) pending: Pending,
+    pub(crate) from: Vec<(usize, u64, Produce)>,
+    pub(crate) records: Vec<Record>,
+    pub(crate) appended: Option<Result<Appended, LogError>>,
+}
+
+/// What the gates of one node read.
+#[derive(Debug)]
+pub(crate) struct Ground(Mutex<(Instant, Authority)>);
+
+impl Ground {
+    pub(crate) const fn new(now: Instant) -> Self {
+        Self(Mutex::new((now, Authority::NONE)))
+    }
+
+    pub(crate) fn set_now(&self, now: Instant) {
+        self.lock().0 = now;
+    }
+
+    pub(crate) fn publish(&self, authority: Authority) {
+        self.lock().1 = authority;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, (Instant, Authority)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Standpoint for Ground {
+    fn now(&self) -> Instant {
+        self.lock().0
+    }
+
+    fn authority(&self) -> Authority {
+        self.lock().1
+    }
+}

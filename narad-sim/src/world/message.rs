@@ -1,0 +1,312 @@
+//! What travels between machines.
+
+use narad_core::effects::OpId;
+use narad_core::ids::{Epoch, Offset, PartitionId};
+use narad_core::metastore::{Command, Entry};
+use narad_core::node::{Note, Operation};
+use narad_core::peer::{self, Request};
+use narad_runtime::copy::{CopyRequest, SourceError};
+use narad_runtime::log::Record;
+
+use super::clients::RequestNo;
+use crate::scenario::vocabulary::{call_name, command_name};
+
+/// Something on its way.
+#[derive(Clone, Debug)]
+pub(crate) struct Message {
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    /// The process that sent it.
+    pub(crate) life: u64,
+    pub(crate) payload: Payload,
+    /// The line of the trace that sent it.
+    pub(crate) line: u64,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Payload {
+    Raft {
+        bytes: Vec<u8>,
+        is_snapshot: bool,
+    },
+    Request {
+        op: OpId,
+        request: Box<peer::Request>,
+    },
+    /// `to_life` is the process that asked.
+    Answer {
+        to_life: u64,
+        op: OpId,
+        /// The name of the question.
+        of: &'static str,
+        answer: Box<peer::Answer>,
+    },
+    /// Nobody listens there.
+    Refused {
+        to_life: u64,
+        op: OpId,
+    },
+    /// A range of an extent is asked for.
+    Copy {
+        op: OpId,
+        range: CopyRequest,
+    },
+    /// A range, or as much of it as came; then what ended it.
+    Bytes {
+        to_life: u64,
+        op: OpId,
+        bytes: Vec<u8>,
+        ended: Ended,
+    },
+    Produce(Produce),
+    Produced {
+        request: RequestNo,
+        outcome: Produced,
+    },
+    Fetch(Fetch),
+    Fetched {
+        request: RequestNo,
+        outcome: Fetched,
+    },
+    Ack(Ack),
+    Acked {
+        request: RequestNo,
+        taken: bool,
+    },
+}
+
+/// How a bulk copy ended at the source's end, or on the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    Whole,
+    /// The connection was reset.
+    Reset,
+    /// The source could not read it.
+    Refused(SourceError),
+}
+
+/// Records for a partition.
+#[derive(Clone, Debug)]
+pub(crate) struct Produce {
+    pub(crate) request: RequestNo,
+    pub(crate) partition: PartitionId,
+    pub(crate) records: Vec<Record>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Produced {
+    Acknowledged,
+    Refused,
+}
+
+/// A consumer asks for what comes next.
+#[derive(Clone, Debug)]
+pub(crate) struct Fetch {
+    pub(crate) request: RequestNo,
+    pub(crate) partition: PartitionId,
+    /// Where the consumer wants to go on, if it knows.
+    pub(crate) from: Option<(Epoch, Offset)>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Fetched {
+    Records { epoch: Epoch, records: Vec<(Offset, u64)> },
+    Refused,
+}
+
+/// A consumer has dealt with a record.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ack {
+    pub(crate) request: RequestNo,
+    pub(crate) partition: PartitionId,
+    pub(crate) epoch: Epoch,
+    pub(crate) offset: Offset,
+}
+
+impl Payload {
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Raft { bytes, .. } => {
+                narad_runtime::raft::message_kind(bytes).map_or("raft-other", |kind| kind.name())
+            }
+            Self::Request { request, .. } => call_name(request),
+            Self::Answer { of, .. } => answer_name(of),
+            Self::Refused { .. } => "unreachable",
+            Self::Copy { .. } => "copy",
+            Self::Bytes { .. } => "copy-answer",
+            Self::Produce(_) => "produce",
+            Self::Produced { .. } => "produce-answer",
+            Self::Fetch(_) => "fetch",
+            Self::Fetched { .. } => "fetch-answer",
+            Self::Ack(_) => "ack",
+            Self::Acked { .. } => "ack-answer",
+        }
+    }
+
+    /// The proposal that it carries.
+    pub(crate) fn entry(&self) -> Option<&Entry> {
+        match self {
+            Self::Request { request, .. } => match &**request {
+                peer::Request::Propose(entry) => Some(entry),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// The name of the proposal that it carries.
+    pub(crate) fn proposal_name(&self) -> &'static str {
+        self.entry().map_or("", |entry| command_name(&entry.command))
+    }
+
+    /// Changes bytes that nothing but a checksum protects; whatever else is garbled does not
+    /// arrive at all, since a frame with a wrong checksum ends its connection.
+    pub(crate) fn corrupt(&mut self) {
+        match self {
+            Self::Bytes { bytes, .. } => {
+                let middle = bytes.len() / 2;
+                if let Some(byte) = bytes.get_mut(middle) {
+                    *byte ^= 0x55;
+                }
+            }
+            Self::Raft { bytes, .. } => bytes.truncate(bytes.len() / 2),
+            Self::Request { .. }
+            | Self::Answer { .. }
+            | Self::Refused { .. }
+            | Self::Copy { .. }
+            | Self::Produce(_)
+            | Self::Produced { .. }
+            | Self::Fetch(_)
+            | Self::Fetched { .. }
+            | Self::Ack(_)
+            | Self::Acked { .. } => {}
+        }
+    }
+
+    /// Bytes on the wire, roughly.
+    pub(crate) fn size(&self) -> u64 {
+        const SMALL: u64 = 128;
+        match self {
+            Self::Raft { bytes, .. } | Self::Bytes { bytes, .. } => SMALL + bytes.len() as u64,
+            Self::Produce(produce) => {
+                let bytes = produce.records.iter().map(Record::encoded_bytes).sum::<usize>();
+                SMALL + bytes as u64
+            }
+            Self::Fetched { outcome: Fetched::Records { records, .. }, .. } => {
+                SMALL + 16 * records.len() as u64
+            }
+            Self::Request { .. }
+            | Self::Answer { .. }
+            | Self::Refused { .. }
+            | Self::Copy { .. }
+            | Self::Produced { .. }
+            | Self::Fetch(_)
+            | Self::Fetched { .. }
+            | Self::Ack(_)
+            | Self::Acked { .. } => SMALL,
+        }
+    }
+
+    pub(crate) fn partition(&self) -> Option<PartitionId> {
+        match self {
+            Self::Request { request, .. } => match &**request {
+                peer::Request::List { partition, .. }
+                | peer::Request::Prepare { partition, .. }
+                | peer::Request::Renew { partition, .. }
+                | peer::Request::Release { partition, .. } => Some(*partition),
+                peer::Request::Propose(entry) => partition_of_command(&entry.command),
+                peer::Request::Heartbeat { .. } | peer::Request::Join { .. } => None,
+            },
+            Self::Copy { range, .. } => Some(range.partition),
+            Self::Produce(produce) => Some(produce.partition),
+            Self::Fetch(fetch) => Some(fetch.partition),
+            Self::Ack(ack) => Some(ack.partition),
+            Self::Raft { .. }
+            | Self::Answer { .. }
+            | Self::Refused { .. }
+            | Self::Bytes { .. }
+            | Self::Produced { .. }
+            | Self::Fetched { .. }
+            | Self::Acked { .. } => None,
+        }
+    }
+}
+
+/// Returns what the answer to a question is called.
+const fn answer_name(question: &'static str) -> &'static str {
+    match question.as_bytes() {
+        b"heartbeat" => "heartbeat-answer",
+        b"join" => "join-answer",
+        b"list" => "list-answer",
+        b"prepare" => "prepare-answer",
+        b"renew" => "renew-answer",
+        b"release" => "release-answer",
+        _ => "propose-answer",
+    }
+}
+
+/// Returns the partition that a command is about, if it is about one.
+pub(crate) const fn partition_of_command(command: &Command) -> Option<PartitionId> {
+    match command {
+        Command::AssignPartition { partition, .. }
+        | Command::SetTarget { partition, .. }
+        | Command::ClearTarget { partition, .. }
+        | Command::CompleteMove { partition, .. }
+        | Command::Resolve { partition, .. }
+        | Command::Revoke { partition, .. }
+        | Command::ReclaimReady { partition, .. }
+        | Command::SetPin { partition, .. }
+        | Command::DeclareLost { partition, .. } => Some(*partition),
+        Command::Join { .. }
+        | Command::Register { .. }
+        | Command::MarkDead { .. }
+        | Command::Report { .. }
+        | Command::SetDraining { .. }
+        | Command::DrainedOut { .. }
+        | Command::Retire { .. }
+        | Command::CreateTopic { .. }
+        | Command::DeleteTopic { .. }
+        | Command::SetPolicy(_)
+        | Command::RaiseVersion { .. } => None,
+    }
+}
+
+/// Returns the partition that an operation is about, if it is about one.
+pub(crate) fn partition_of(operation: &Operation) -> Option<PartitionId> {
+    match operation {
+        Operation::Append(entry) => partition_of_command(&entry.command),
+        Operation::Inspect(partition)
+        | Operation::Host(partition, _)
+        | Operation::Stage(partition, _)
+        | Operation::Gate(partition, _) => Some(*partition),
+        Operation::Call { request, .. } => match request {
+            Request::List { partition, .. }
+            | Request::Prepare { partition, .. }
+            | Request::Renew { partition, .. }
+            | Request::Release { partition, .. } => Some(*partition),
+            Request::Propose(entry) => partition_of_command(&entry.command),
+            Request::Heartbeat { .. } | Request::Join { .. } => None,
+        },
+        Operation::Barrier
+        | Operation::Survey
+        | Operation::Configure(_)
+        | Operation::Transfer { .. }
+        | Operation::NextIncarnation
+        | Operation::Watermarks(_)
+        | Operation::CloseAccept
+        | Operation::OpenAccept => None,
+    }
+}
+
+/// Returns the partition that a note is about, if it is about one.
+pub(crate) const fn partition_noted(note: &Note) -> Option<PartitionId> {
+    match note {
+        Note::Mover(partition, _)
+        | Note::Handoff(partition, _)
+        | Note::Host(partition, _)
+        | Note::SetAside(partition, _) => Some(*partition),
+        Note::Controller(_) | Note::Lease(_) | Note::Leader(_) | Note::Retired | Note::Stale(_) => {
+            None
+        }
+    }
+}

@@ -1,0 +1,623 @@
+//! Operations of a node: how each is begun, carried out, answered, and ended early.
+
+use std::time::Duration;
+
+use narad_core::effects::OpId;
+use narad_core::host;
+use narad_core::ids::{NodeId, PartitionId};
+use narad_core::metastore::Entry;
+use narad_core::mover::Fault;
+use narad_core::node::{
+    CallFault, Event, Gating, GatingOutcome, Operation, Outcome, Staging, StagingOutcome,
+};
+use narad_core::peer::Request;
+use narad_runtime::copy::CancelFlag;
+use narad_runtime::disk::mem::Keep;
+use narad_runtime::store::identity;
+
+use super::machine::Running;
+use super::message::{Message, Payload};
+use super::script::{Moment, Verdict};
+use super::{Due, Local, World};
+use crate::oracle::Fact;
+use crate::scenario::vocabulary::operation_name;
+use crate::scenario::{Ending, Failure, Stage};
+use crate::time::Time;
+use crate::trace::Kind;
+
+/// What an operation is about.
+struct About {
+    name: &'static str,
+    peer: Option<NodeId>,
+    partition: Option<PartitionId>,
+    entry: Option<Entry>,
+}
+
+impl World {
+    fn about(&self, operation: &Operation) -> About {
+        let peer = match operation {
+            Operation::Call { to, .. } | Operation::Transfer { to } => Some(*to),
+            Operation::Stage(_, Staging::Copy { source, .. }) => Some(*source),
+            _ => None,
+        };
+        let entry = match operation {
+            Operation::Append(entry) | Operation::Call { request: Request::Propose(entry), .. } => {
+                Some(entry.clone())
+            }
+            _ => None,
+        };
+        let partition = super::message::partition_of(operation);
+        About { name: operation_name(operation), peer, partition, entry }
+    }
+
+    fn meet_operation(
+        &mut self,
+        stage: Stage,
+        machine: usize,
+        operation: &Operation,
+        ending: Option<Ending>,
+    ) -> Verdict {
+        if !self.script.watches(stage) {
+            return Verdict::Pass;
+        }
+        let About { name, peer, partition, entry } = self.about(operation);
+        let peer = peer.and_then(|peer| self.machine_of(peer));
+        let moment = Moment {
+            peer,
+            partition,
+            entry: entry.as_ref(),
+            ending,
+            ..Moment::new(stage, name, machine)
+        };
+        self.meet(moment)
+    }
+
+    /// Starts an operation.
+    pub(super) fn begin(&mut self, machine: usize, op: OpId, operation: Operation) {
+        // An earlier effect of the same call may have ended the process.
+        let Some(process) = self.machines[machine].process.as_mut() else { return };
+        let name = operation_name(&operation);
+        let running = Running { name, operation: operation.clone(), crash: None };
+        let before = process.running.insert(op, running);
+        assert!(before.is_none(), "an operation is started once: {name}");
+        let partition = super::message::partition_of(&operation);
+        self.recorder.line(self.now, Kind::Effect, name, Some(machine), None, partition);
+        self.proposed(machine, &operation);
+        match self.meet_operation(Stage::Effect, machine, &operation, None) {
+            Verdict::Pass | Verdict::Corrupt | Verdict::Gone => self.begin_now(machine, op),
+            Verdict::Drop => self.never_begun(machine, op),
+            Verdict::Later(at) => self.local(machine, at, Local::Begin(op)),
+            Verdict::Hold(label) => {
+                let life = self.machines[machine].life;
+                self.script.keep(label, Due::Local { machine, life, what: Local::Begin(op) });
+            }
+            Verdict::Record(label) => {
+                let due = Due::Again { machine, operation: Box::new(operation) };
+                self.script.record(label, due);
+                self.begin_now(machine, op);
+            }
+            Verdict::Twice(at) => {
+                self.begin_now(machine, op);
+                self.schedule(at, Due::Again { machine, operation: Box::new(operation) });
+            }
+            Verdict::Fail(fault) => self.fail_operation(machine, op, fault),
+            Verdict::Crash(steps, keep, lasting) => {
+                if let Some(process) = self.machines[machine].process.as_mut()
+                    && let Some(running) = process.running.get_mut(&op)
+                {
+                    running.crash = Some((steps, keep, lasting));
+                }
+                self.begin_now(machine, op);
+            }
+        }
+    }
+
+    /// A question or a proposal is lost before anybody has it; anything else is never answered.
+    fn never_begun(&mut self, machine: usize, op: OpId) {
+        let Some(process) = self.machines[machine].process.as_ref() else { return };
+        let Some(running) = process.running.get(&op) else { return };
+        match running.operation {
+            Operation::Call { .. } => {
+                let limit = self.in_local_time(machine, self.setup.config.request_timeout);
+                self.local(machine, limit, Local::GiveUp(op));
+            }
+            Operation::Append(_) => {
+                let soon = self.now.after(Duration::from_micros(10));
+                self.local(machine, soon, Local::Done(op, Box::new(Outcome::Append(true))));
+            }
+            _ => {}
+        }
+    }
+
+    /// Has a question asked, or an entry appended, once more; nobody waits for the answer.
+    pub(super) fn again(&mut self, machine: usize, operation: Operation) {
+        if self.machines[machine].process.is_none() {
+            return;
+        }
+        match operation {
+            Operation::Call { to, request } => self.call(machine, self.nobody, to, request),
+            Operation::Append(entry) => self.append_entry(machine, self.nobody, &entry),
+            _ => {}
+        }
+    }
+
+    /// Starts an operation that nothing meddles with.
+    pub(super) fn begin_now(&mut self, machine: usize, op: OpId) {
+        let Some(process) = self.machines[machine].process.as_ref() else { return };
+        let Some(running) = process.running.get(&op) else { return };
+        match &running.operation.clone() {
+            Operation::Call { .. } => {
+                let limit = self.in_local_time(machine, self.setup.config.request_timeout);
+                self.local(machine, limit, Local::GiveUp(op));
+                self.perform(machine, op);
+            }
+            Operation::Stage(_, Staging::Copy { .. }) => {
+                let limit = self.in_local_time(machine, 2 * self.setup.config.request_timeout);
+                self.local(machine, limit, Local::GiveUp(op));
+                self.perform(machine, op);
+            }
+            operation => {
+                let delay = self.half_latency(machine, operation);
+                let at = self.after_disk(machine, delay);
+                self.local(machine, at, Local::Perform(op));
+            }
+        }
+    }
+
+    /// Draws how long one half of an operation takes.
+    pub(super) fn half_latency(&mut self, machine: usize, operation: &Operation) -> Duration {
+        let is_disk = match operation {
+            Operation::NextIncarnation
+            | Operation::Inspect(_)
+            | Operation::Host(..)
+            | Operation::Stage(..) => true,
+            Operation::Gate(_, gating) => {
+                matches!(gating, Gating::List { .. } | Gating::Freeze { .. })
+            }
+            Operation::Append(_)
+            | Operation::Barrier
+            | Operation::Survey
+            | Operation::Configure(_)
+            | Operation::Transfer { .. }
+            | Operation::Call { .. }
+            | Operation::Watermarks(_)
+            | Operation::CloseAccept
+            | Operation::OpenAccept => false,
+        };
+        let disk = &self.setup.scenario.disk;
+        let range = disk.operation.least..=disk.operation.most;
+        let it = &mut self.machines[machine];
+        if is_disk {
+            it.slower_by + it.latency.duration(range)
+        } else {
+            Duration::from_micros(1 + it.latency.below(10))
+        }
+    }
+
+    /// Returns when something that takes so long has been done, a stuck disk considered.
+    pub(super) fn after_disk(&self, machine: usize, delay: Duration) -> Time {
+        let free_at = self.now.max(self.machines[machine].disk_stuck_until);
+        free_at.after(delay)
+    }
+
+    /// Carries an operation out; its outcome is another event.
+    pub(super) fn perform(&mut self, machine: usize, op: OpId) {
+        let Some(process) = self.machines[machine].process.as_ref() else { return };
+        let Some(running) = process.running.get(&op) else { return };
+        let operation = running.operation.clone();
+        if let Some(outcome) = self.carry_operation_out(machine, op, operation) {
+            self.performed(machine, op, outcome);
+        }
+    }
+
+    /// Has an outcome told, a little later.
+    pub(super) fn performed(&mut self, machine: usize, op: OpId, outcome: Outcome) {
+        let Some(process) = self.machines[machine].process.as_ref() else { return };
+        let Some(running) = process.running.get(&op) else { return };
+        let operation = running.operation.clone();
+        let delay = self.half_latency(machine, &operation);
+        let at = self.after_disk(machine, delay);
+        let ending = ending_of(&outcome);
+        let life = self.machines[machine].life;
+        let due = |outcome| {
+            let what = Local::Done(op, Box::new(outcome));
+            Due::Local { machine, life, what }
+        };
+        match self.meet_operation(Stage::Performed, machine, &operation, ending) {
+            Verdict::Pass | Verdict::Twice(_) | Verdict::Record(_) | Verdict::Corrupt => {
+                self.schedule(at, due(outcome));
+            }
+            Verdict::Drop | Verdict::Gone => {}
+            Verdict::Later(at) => self.schedule(at, due(outcome)),
+            Verdict::Hold(label) => self.script.keep(label, due(outcome)),
+            Verdict::Fail(failure) => {
+                let failed = failed(failure, &operation).unwrap_or(outcome);
+                self.schedule(at, due(failed));
+            }
+            Verdict::Crash(_, keep, lasting) => self.lose_power(machine, keep, lasting),
+        }
+    }
+
+    fn carry_operation_out(
+        &mut self,
+        machine: usize,
+        op: OpId,
+        operation: Operation,
+    ) -> Option<Outcome> {
+        let now = self.now;
+        let it = &mut self.machines[machine];
+        let now_ms = it.clock.wall_ms(now);
+        it.disk.set_now(now_ms);
+        let process = it.process.as_mut().expect("it runs");
+        process.ground.set_now(it.clock.local(now));
+        Some(match operation {
+            Operation::Call { to, request } => {
+                self.call(machine, op, to, request);
+                return None;
+            }
+            Operation::Append(entry) => {
+                self.append_entry(machine, op, &entry);
+                return None;
+            }
+            // The replica carries these to the log itself.
+            Operation::Barrier => Outcome::Barrier(None),
+            Operation::Survey => Outcome::Survey(None),
+            Operation::Configure(_) => Outcome::Configure(false),
+            Operation::Transfer { .. } => Outcome::Transfer,
+            Operation::NextIncarnation => {
+                let next = identity::next_incarnation(&it.disk).ok();
+                if let (Some(life), Some(node)) = (next, it.node) {
+                    process.incarnation = life;
+                    self.observe(Fact::Started { node, life });
+                }
+                Outcome::NextIncarnation(next)
+            }
+            Operation::Inspect(partition) => Outcome::Inspect(process.storage.inspect(partition)),
+            Operation::Host(partition, host::Operation::Close)
+                if process.appends.get(&partition).is_some_and(|append| append.batch.is_some()) =>
+            {
+                // Closing waits for the append under way.
+                let soon = self.now.after(Duration::from_micros(50));
+                self.local(machine, soon, Local::Perform(op));
+                return None;
+            }
+            Operation::Host(partition, work) => {
+                let crash = process.running.get(&op).and_then(|running| running.crash);
+                self.about_to_host(machine, partition, work);
+                self.arm(machine, crash);
+                let process = self.machines[machine].process.as_ref().expect("it runs");
+                let outcome = process.storage.host(partition, work);
+                if self.crashed_within(machine, crash) {
+                    return None;
+                }
+                self.hosted(machine, partition, work, &outcome);
+                Outcome::Host(outcome)
+            }
+            Operation::Stage(partition, Staging::Copy { source, base, position, bytes }) => {
+                let range = narad_runtime::copy::CopyRequest { partition, base, position, bytes };
+                return self.begin_copy(machine, op, source, range);
+            }
+            Operation::Stage(partition, work) => {
+                return self.stage(machine, op, partition, work, now_ms);
+            }
+            Operation::Gate(partition, gating) => {
+                let slot = process.broker.seat(partition).slot;
+                Outcome::Gate(match gating {
+                    Gating::Stand(standing) => {
+                        slot.stand(standing);
+                        self.stood(machine, partition, standing);
+                        GatingOutcome::Stand
+                    }
+                    Gating::Thaw(token) => {
+                        slot.thaw(token);
+                        self.thawed(machine, partition, token);
+                        GatingOutcome::Thaw
+                    }
+                    Gating::List { incarnation, check } => {
+                        GatingOutcome::List(slot.list(incarnation, &check).ok())
+                    }
+                    Gating::Freeze { epoch, life } => {
+                        slot.begin_freeze(op, epoch, life);
+                        process.freezing.insert(op, partition);
+                        self.answer_freezes(machine, partition);
+                        return None;
+                    }
+                })
+            }
+            Operation::Watermarks(partitions) => {
+                Outcome::Watermarks(process.storage.watermarks(&partitions))
+            }
+            // A record is acknowledged by its owner alone, so a node that owns nothing has
+            // accepted nothing that has not arrived.
+            Operation::CloseAccept => Outcome::CloseAccept(true),
+            Operation::OpenAccept => Outcome::OpenAccept,
+        })
+    }
+
+    /// Hands out the answers of freezes that have taken hold, or will not.
+    pub(super) fn answer_freezes(&mut self, machine: usize, partition: PartitionId) {
+        let Some(process) = self.machines[machine].process.as_mut() else { return };
+        let Some(seat) = process.broker.find(partition) else { return };
+        let waiting: Vec<OpId> = process
+            .freezing
+            .iter()
+            .filter(|(_, of)| **of == partition)
+            .map(|(op, _)| *op)
+            .collect();
+        for op in waiting {
+            let Some(answer) = seat.slot.take_answer(op) else { continue };
+            if let Some(process) = self.machines[machine].process.as_mut() {
+                process.freezing.remove(&op);
+            }
+            self.froze(machine, partition, &answer);
+            let outcome = Outcome::Gate(GatingOutcome::Freeze(answer));
+            self.performed(machine, op, outcome);
+        }
+    }
+
+    /// Does work on the directories of a partition that are not live.
+    fn stage(
+        &mut self,
+        machine: usize,
+        op: OpId,
+        partition: PartitionId,
+        work: Staging,
+        now_ms: i64,
+    ) -> Option<Outcome> {
+        self.about_to_stage(machine, partition, &work);
+        let process = self.machines[machine].process.as_ref()?;
+        let crash = process.running.get(&op).and_then(|running| running.crash);
+        let installed = match &work {
+            Staging::Install { attempt, .. } => Some(*attempt),
+            _ => None,
+        };
+        self.arm(machine, crash);
+        let process = self.machines[machine].process.as_ref()?;
+        let (nobody, stop) = (super::copy::Nobody, CancelFlag::default());
+        let outcome = process.storage.stage(partition, work, now_ms, &nobody, &stop);
+        if self.crashed_within(machine, crash) {
+            return None;
+        }
+        self.staged(machine, partition, installed, &outcome);
+        Some(Outcome::Stage(outcome))
+    }
+
+    /// Sees to it that the power goes within the work that follows, if it is to.
+    pub(super) fn arm(&mut self, machine: usize, crash: Option<super::machine::CrashWithin>) {
+        if let Some((steps, ..)) = crash {
+            self.machines[machine].disk.stop_after(steps);
+        }
+    }
+
+    /// Whether the power was to go within the work that was done; it has gone now.
+    pub(super) fn crashed_within(
+        &mut self,
+        machine: usize,
+        crash: Option<super::machine::CrashWithin>,
+    ) -> bool {
+        let Some((_, keep, lasting)) = crash else { return false };
+        self.lose_power(machine, keep, lasting);
+        true
+    }
+
+    /// The power of a machine goes, and comes back later if it is to.
+    pub(super) fn lose_power(
+        &mut self,
+        machine: usize,
+        keep: crate::scenario::Keep,
+        lasting: Option<Duration>,
+    ) {
+        let keep = self.kept_of(keep);
+        self.power_loss(machine, keep);
+        if let Some(lasting) = lasting {
+            self.machines[machine].wanted = true;
+            self.schedule(self.now.after(lasting), Due::Start(machine));
+        }
+    }
+
+    /// Translates what a scenario says of unsynced changes.
+    pub(super) fn kept_of(&mut self, keep: crate::scenario::Keep) -> Keep {
+        match keep {
+            crate::scenario::Keep::Nothing => Keep::Nothing,
+            crate::scenario::Keep::Everything => Keep::Everything,
+            crate::scenario::Keep::Random => Keep::Seeded(self.chance.any()),
+            crate::scenario::Keep::Torn => Keep::First(self.chance.below(8)),
+        }
+    }
+
+    /// Tells a node the outcome of an operation, unless it has been told.
+    pub(super) fn done(&mut self, machine: usize, op: OpId, outcome: Outcome) {
+        let Some(process) = self.machines[machine].process.as_ref() else { return };
+        let Some(running) = process.running.get(&op) else { return };
+        let (name, operation) = (running.name, running.operation.clone());
+        let ending = ending_of(&outcome);
+        let life = self.machines[machine].life;
+        let due = |outcome| {
+            let what = Local::Told(op, Box::new(outcome));
+            Due::Local { machine, life, what }
+        };
+        match self.meet_operation(Stage::Done, machine, &operation, ending) {
+            Verdict::Pass | Verdict::Twice(_) | Verdict::Record(_) | Verdict::Corrupt => {
+                self.told(machine, op, name, outcome);
+            }
+            Verdict::Drop => self.never_answered(machine, op),
+            Verdict::Gone => {}
+            Verdict::Later(at) => self.schedule(at, due(outcome)),
+            Verdict::Hold(label) => self.script.keep(label, due(outcome)),
+            Verdict::Fail(failure) => {
+                let failed = failed(failure, &operation).unwrap_or(outcome);
+                self.told(machine, op, name, failed);
+            }
+            Verdict::Crash(_, keep, lasting) => self.lose_power(machine, keep, lasting),
+        }
+    }
+
+    /// The outcome of a question is lost: it is given up in time. Of other work it never comes.
+    fn never_answered(&mut self, machine: usize, op: OpId) {
+        let limit = self.in_local_time(machine, self.setup.config.request_timeout);
+        self.local(machine, limit, Local::GiveUp(op));
+    }
+
+    /// Tells a node an outcome that nothing holds up any more.
+    pub(super) fn told(&mut self, machine: usize, op: OpId, name: &'static str, outcome: Outcome) {
+        let Some(process) = self.machines[machine].process.as_mut() else { return };
+        let Some(running) = process.running.remove(&op) else { return };
+        let partition = super::message::partition_of(&running.operation);
+        self.recorder.line(self.now, Kind::Done, name, Some(machine), None, partition);
+        self.tell(machine, Event::Done(op, outcome));
+    }
+
+    /// Ends a call or a copy that has had no answer for too long.
+    pub(super) fn give_up(&mut self, machine: usize, op: OpId) {
+        let process = self.machines[machine].process.as_ref().expect("it runs");
+        let Some(running) = process.running.get(&op) else { return };
+        match running.operation {
+            Operation::Call { .. } => {
+                self.done(machine, op, Outcome::Call(Err(CallFault::TimedOut)));
+            }
+            Operation::Stage(_, Staging::Copy { .. }) => {
+                let outcome = StagingOutcome::Copy(Err(Fault::TimedOut));
+                self.done(machine, op, Outcome::Stage(outcome));
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn cancel(&mut self, machine: usize, op: OpId) {
+        let process = self.machines[machine].process.as_mut().expect("it has just spoken");
+        let Some(running) = process.running.get(&op) else { return };
+        if let Operation::Stage(_, Staging::Copy { .. }) = running.operation {
+            let outcome = Outcome::Stage(StagingOutcome::Copy(Err(Fault::Cancelled)));
+            let soon = self.now.after(Duration::from_micros(20));
+            self.local(machine, soon, Local::Done(op, Box::new(outcome)));
+        } else if let Some(partition) = process.freezing.get(&op).copied() {
+            process.broker.seat(partition).slot.give_up(op);
+            self.answer_freezes(machine, partition);
+        }
+    }
+
+    /// Lets an operation fail as a scenario wants it.
+    fn fail_operation(&mut self, machine: usize, op: OpId, failure: Failure) {
+        let Some(process) = self.machines[machine].process.as_ref() else { return };
+        let Some(running) = process.running.get(&op) else { return };
+        let Some(outcome) = failed(failure, &running.operation) else {
+            return self.begin_now(machine, op);
+        };
+        let soon = self.now.after(Duration::from_micros(100));
+        self.local(machine, soon, Local::Done(op, Box::new(outcome)));
+    }
+
+    /// Appends an entry that this node leads, or believes that it does.
+    fn append_entry(&mut self, machine: usize, op: OpId, entry: &Entry) {
+        if let Some(process) = self.machines[machine].process.as_mut() {
+            process.running.remove(&op);
+            self.feed_append(machine, op, entry);
+        }
+    }
+
+    /// Puts a question on the wire.
+    fn call(
+        &mut self,
+        machine: usize,
+        op: OpId,
+        to: narad_core::ids::NodeId,
+        request: narad_core::peer::Request,
+    ) {
+        let Some(to) = self.machine_of(to) else {
+            let outcome = Outcome::Call(Err(CallFault::Unreachable));
+            let soon = self.now.after(Duration::from_micros(100));
+            return self.local(machine, soon, Local::Done(op, Box::new(outcome)));
+        };
+        let life = self.machines[machine].life;
+        let payload = Payload::Request { op, request: Box::new(request) };
+        self.send(Message { from: machine, to, life, payload, line: 0 });
+    }
+}
+
+/// Returns the outcome of an operation that fails so, if it can.
+fn failed(failure: Failure, operation: &Operation) -> Option<Outcome> {
+    let fault = match failure {
+        Failure::Disk => Fault::Disk,
+        Failure::DiskFull => Fault::DiskFull,
+        Failure::Unreachable => Fault::Unreachable,
+        Failure::TimedOut => Fault::TimedOut,
+    };
+    let of_host = match failure {
+        Failure::DiskFull => host::Fault::DiskFull,
+        Failure::Disk | Failure::Unreachable | Failure::TimedOut => host::Fault::Disk,
+    };
+    Some(match operation {
+        Operation::Call { .. } => Outcome::Call(Err(match failure {
+            Failure::Unreachable => CallFault::Unreachable,
+            Failure::Disk | Failure::DiskFull | Failure::TimedOut => CallFault::TimedOut,
+        })),
+        Operation::Append(_) => Outcome::Append(false),
+        Operation::Barrier => Outcome::Barrier(None),
+        Operation::Survey => Outcome::Survey(None),
+        Operation::Configure(_) => Outcome::Configure(false),
+        Operation::Transfer { .. } => Outcome::Transfer,
+        Operation::NextIncarnation => Outcome::NextIncarnation(None),
+        Operation::Inspect(_) => Outcome::Inspect(None),
+        Operation::Host(_, host::Operation::Open { .. }) => {
+            Outcome::Host(host::Outcome::Open(Err(of_host)))
+        }
+        Operation::Host(_, host::Operation::Expose { .. }) => {
+            Outcome::Host(host::Outcome::Expose(Err(of_host)))
+        }
+        Operation::Stage(_, work) => Outcome::Stage(match work {
+            Staging::Copy { .. } => StagingOutcome::Copy(Err(fault)),
+            Staging::Checkpoint(_) => StagingOutcome::Checkpoint(Err(fault)),
+            Staging::Trim(_) => StagingOutcome::Trim(Err(fault)),
+            Staging::Probe { .. } => StagingOutcome::Probe(Err(fault)),
+            Staging::Verify(_) => StagingOutcome::Verify(Err(fault)),
+            Staging::Install { .. } => StagingOutcome::Install(Err(fault)),
+            Staging::Restage(_) => StagingOutcome::Restage(Err(fault)),
+            Staging::SetAside(_) => StagingOutcome::SetAside(Err(fault)),
+        }),
+        Operation::Gate(_, Gating::List { .. }) => Outcome::Gate(GatingOutcome::List(None)),
+        Operation::Gate(_, Gating::Stand(_) | Gating::Freeze { .. } | Gating::Thaw(_))
+        | Operation::Host(_, host::Operation::Close)
+        | Operation::Watermarks(_)
+        | Operation::CloseAccept
+        | Operation::OpenAccept => return None,
+    })
+}
+
+/// Returns how an operation ended, in a scenario's words.
+fn ending_of(outcome: &Outcome) -> Option<Ending> {
+    use narad_core::peer::{Answer, Refusal};
+    let of = |result: bool| Some(if result { Ending::Ok } else { Ending::Failed });
+    match outcome {
+        Outcome::Call(Ok(Answer::Refused(Refusal::Unknown)))
+        | Outcome::Call(Err(CallFault::TimedOut))
+        | Outcome::Barrier(None)
+        | Outcome::Survey(None) => Some(Ending::Unknown),
+        Outcome::Call(Ok(Answer::Refused(_))) => Some(Ending::Rejected),
+        Outcome::Call(Ok(_)) | Outcome::Barrier(_) | Outcome::Survey(_) | Outcome::Transfer => {
+            Some(Ending::Ok)
+        }
+        Outcome::Call(Err(CallFault::Unreachable | CallFault::Malformed)) => Some(Ending::Failed),
+        Outcome::Append(taken) | Outcome::Configure(taken) => of(*taken),
+        Outcome::NextIncarnation(next) => of(next.is_some()),
+        Outcome::Inspect(found) => of(found.is_some()),
+        Outcome::Host(host::Outcome::Open(result)) => of(result.is_ok()),
+        Outcome::Host(host::Outcome::Expose(result)) => of(result.is_ok()),
+        Outcome::Host(host::Outcome::Close)
+        | Outcome::Watermarks(_)
+        | Outcome::OpenAccept
+        | Outcome::Gate(GatingOutcome::Stand | GatingOutcome::Thaw) => Some(Ending::Ok),
+        Outcome::CloseAccept(empty) => of(*empty),
+        Outcome::Gate(GatingOutcome::List(listing)) => of(listing.is_some()),
+        Outcome::Gate(GatingOutcome::Freeze(result)) => of(result.is_ok()),
+        Outcome::Stage(outcome) => of(match outcome {
+            StagingOutcome::Copy(result) => result.is_ok(),
+            StagingOutcome::Verify(result) => result.is_ok(),
+            StagingOutcome::Checkpoint(result)
+            | StagingOutcome::Trim(result)
+            | StagingOutcome::Probe(result)
+            | StagingOutcome::Install(result)
+            | StagingOutcome::Restage(result)
+            | StagingOutcome::SetAside(result) => result.is_ok(),
+        }),
+    }
+}

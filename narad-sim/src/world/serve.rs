@@ -1,0 +1,277 @@
+//! What a node does for producers and consumers.
+
+use std::time::Duration;
+
+use narad_core::ids::{ByteCount, Epoch, Offset, PartitionId};
+use narad_core::node::Event;
+use narad_runtime::broker::SlotError;
+use narad_runtime::log::{Record, Retention};
+
+use super::machine::Batch;
+use super::message::{Ack, Fetch, Fetched, Message, Payload, Produce, Produced};
+use super::records::id_of;
+use super::{Local, World};
+use crate::oracle::{Fact, Read};
+use crate::trace::Kind;
+
+impl World {
+    /// Between two times that consumers' positions are made durable (R53).
+    pub(super) const FLUSH_EVERY: Duration = Duration::from_secs(1);
+    /// Between two looks at the quarantine.
+    pub(super) const SWEEP_EVERY: Duration = Duration::from_mins(1);
+    const APPEND_RECORDS_MAX: usize = 256;
+
+    /// Records have reached the node that some dispatcher takes for the owner.
+    pub(super) fn produced_at(&mut self, machine: usize, from: usize, life: u64, produce: Produce) {
+        let process = self.machines[machine].process.as_mut().expect("it runs");
+        let partition = produce.partition;
+        let appending = process.appends.entry(partition).or_default();
+        appending.waiting.push_back((from, life, produce));
+        if appending.batch.is_none() {
+            self.begin_batch(machine, partition);
+        }
+    }
+
+    /// Asks the gate for leave to write all that waits.
+    fn begin_batch(&mut self, machine: usize, partition: PartitionId) {
+        let now = self.now;
+        let disk = &self.setup.scenario.disk;
+        let range = disk.sync.least..=disk.sync.most;
+        let it = &mut self.machines[machine];
+        let Some(process) = it.process.as_mut() else { return };
+        process.ground.set_now(it.clock.local(now));
+        let Some(appending) = process.appends.get_mut(&partition) else { return };
+        if appending.batch.is_some() || appending.waiting.is_empty() {
+            return;
+        }
+        let seat = process.broker.seat(partition);
+        let pending = match seat.slot.begin(None) {
+            Ok(pending) => pending,
+            Err(_) => {
+                let refused: Vec<_> = appending.waiting.drain(..).collect();
+                return self.reply_to_producers(machine, refused, Produced::Refused);
+            }
+        };
+        let (mut from, mut records): (Vec<_>, Vec<Record>) = (Vec::new(), Vec::new());
+        while records.len() < Self::APPEND_RECORDS_MAX {
+            let Some((client, life, produce)) = appending.waiting.pop_front() else { break };
+            records.extend_from_slice(&produce.records);
+            from.push((client, life, produce));
+        }
+        appending.batch = Some(Batch { pending, from, records, appended: None });
+        let delay = it.slower_by + it.latency.duration(range);
+        let at = self.after_disk(machine, delay);
+        self.local(machine, at, Local::Append(partition));
+    }
+
+    /// Writes the batch that was admitted.
+    pub(super) fn append_batch(&mut self, machine: usize, partition: PartitionId) {
+        let now = self.now;
+        let it = &mut self.machines[machine];
+        it.disk.set_now(it.clock.wall_ms(now));
+        let Some(node) = it.node else { return };
+        let process = it.process.as_mut().expect("it runs");
+        let Some(batch) = process.appends.get_mut(&partition).and_then(|it| it.batch.as_mut())
+        else {
+            return;
+        };
+        let appended = batch.pending.append(&batch.records);
+        let epoch = batch.pending.epoch();
+        let told = appended.as_ref().ok().map(|appended| appended.first);
+        let is_poisoned = appended.is_err();
+        batch.appended = Some(appended);
+        let ids: Vec<u64> = batch.records.iter().map(id_of).collect();
+        let pause = Duration::from_micros(1 + it.latency.below(20));
+        self.local(machine, now.after(pause), Local::Recheck(partition));
+        if let Some(first) = told {
+            self.observe(Fact::Appended { node, partition, epoch, first, ids: &ids });
+        }
+        if is_poisoned {
+            let soon = now.after(Duration::from_micros(50));
+            self.local(machine, soon, Local::Tell(Box::new(Event::Poisoned(partition))));
+        }
+    }
+
+    /// Asks the gate whether what was written may be acknowledged.
+    pub(super) fn recheck_batch(&mut self, machine: usize, partition: PartitionId) {
+        let now = self.now;
+        let it = &mut self.machines[machine];
+        let Some(node) = it.node else { return };
+        let process = it.process.as_mut().expect("it runs");
+        process.ground.set_now(it.clock.local(now));
+        let Some(batch) = process.appends.get_mut(&partition).and_then(|it| it.batch.take()) else {
+            return;
+        };
+        let Batch { pending, from, records, appended } = batch;
+        let epoch = pending.epoch();
+        let appended = appended.expect("it is judged after it was written");
+        let first = appended.as_ref().map(|appended| appended.first);
+        let is_durable = appended.is_ok();
+        let first = first.unwrap_or(Offset(0));
+        let judged = process.broker.seat(partition).slot.finish(pending, appended);
+        let ids: Vec<u64> = records.iter().map(id_of).collect();
+        match judged {
+            Ok(committed) => {
+                self.recorder.records(now, Kind::Ack, machine, partition, ids.len());
+                let epoch = committed.epoch;
+                self.observe(Fact::Acknowledged { node, partition, epoch, first, ids: &ids });
+                self.reply_to_producers(machine, from, Produced::Acknowledged);
+            }
+            Err(error) => {
+                if is_durable && matches!(error, SlotError::Refused(_)) {
+                    self.observe(Fact::AckRefused { node, partition, epoch, first, ids: &ids });
+                }
+                self.recorder.count("refused");
+                self.reply_to_producers(machine, from, Produced::Refused);
+            }
+        }
+        self.answer_freezes(machine, partition);
+        self.begin_batch(machine, partition);
+    }
+
+    fn reply_to_producers(
+        &mut self,
+        machine: usize,
+        to: Vec<(usize, u64, Produce)>,
+        outcome: Produced,
+    ) {
+        let life = self.machines[machine].life;
+        for (client, _, produce) in to {
+            let payload = Payload::Produced { request: produce.request, outcome };
+            self.send(Message { from: machine, to: client, life, payload, line: 0 });
+        }
+    }
+
+    /// A consumer wants what comes next.
+    pub(super) fn fetched_at(&mut self, machine: usize, from: usize, fetch: &Fetch) {
+        let process = self.machines[machine].process.as_ref().expect("it runs");
+        let partition = fetch.partition;
+        let outcome = match read_next(process, fetch) {
+            Some((epoch, hwm, records)) => {
+                self.handed_out(partition, machine, epoch, hwm, &records);
+                Fetched::Records { epoch, records }
+            }
+            None => {
+                if let Some(node) = self.machines[machine].node {
+                    self.observe(Fact::ReadRefused { node, partition });
+                }
+                Fetched::Refused
+            }
+        };
+        let payload = Payload::Fetched { request: fetch.request, outcome };
+        let life = self.machines[machine].life;
+        self.send(Message { from: machine, to: from, life, payload, line: 0 });
+    }
+
+    /// Tells of records that a consumer is given, run by run: there are gaps where some were
+    /// acknowledged before.
+    fn handed_out(
+        &mut self,
+        partition: PartitionId,
+        machine: usize,
+        epoch: Epoch,
+        hwm: Offset,
+        records: &[(Offset, u64)],
+    ) {
+        let Some(node) = self.machines[machine].node else { return };
+        for run in records.chunk_by(|(one, _), (next, _)| one.next() == *next) {
+            let ids: Vec<u64> = run.iter().map(|(_, id)| *id).collect();
+            let (first, how) = (run[0].0, Read::Reserved);
+            self.recorder.records(self.now, Kind::Read, machine, partition, ids.len());
+            self.observe(Fact::Delivered { node, partition, epoch, first, ids: &ids, hwm, how });
+        }
+    }
+
+    /// A consumer acknowledges a record.
+    pub(super) fn acked_at(&mut self, machine: usize, from: usize, ack: Ack) {
+        let Ack { request, partition, epoch, offset } = ack;
+        let now = self.now;
+        let it = &mut self.machines[machine];
+        let process = it.process.as_mut().expect("it runs");
+        process.ground.set_now(it.clock.local(now));
+        let mut position = None;
+        let taken = process.broker.find(partition).is_some_and(|seat| {
+            let before = seat.slot.log().map(|log| log.position().committed).unwrap_or_default();
+            let taken = seat.slot.acknowledge(epoch, |log| {
+                let after = log.ack(offset)?;
+                if after.committed != before {
+                    position = Some((after, log.bounds().hwm));
+                }
+                Ok(())
+            });
+            taken.is_ok()
+        });
+        if let (true, Some(node)) = (taken, it.node) {
+            let fetched = epoch;
+            self.observe(Fact::ConsumerAck { node, partition, epoch, fetched, offset });
+            if let Some((position, hwm)) = &position {
+                let hwm = *hwm;
+                self.observe(Fact::Position { node, partition, epoch, position, hwm });
+            }
+        }
+        let payload = Payload::Acked { request, taken };
+        let life = self.machines[machine].life;
+        self.send(Message { from: machine, to: from, life, payload, line: 0 });
+    }
+
+    /// Applies retention to the log of an owner.
+    pub(super) fn retain_at(&mut self, machine: usize, partition: PartitionId, keep_bytes: u64) {
+        let now_ms = self.machines[machine].clock.wall_ms(self.now);
+        let Some(node) = self.machines[machine].node else { return };
+        let Some(process) = &self.machines[machine].process else { return };
+        let Some(seat) = process.broker.find(partition) else { return };
+        let keep = Retention { bytes_max: Some(ByteCount(keep_bytes)), age_ms_max: None };
+        if matches!(seat.slot.retain(&keep, now_ms), Ok(Some(_)))
+            && let Ok(log) = seat.slot.log()
+        {
+            let start = log.bounds().start;
+            self.observe(Fact::Retained { node, partition, start });
+        }
+    }
+
+    /// Makes consumers' positions durable.
+    pub(super) fn flush(&mut self, machine: usize) {
+        let next = self.in_local_time(machine, Self::FLUSH_EVERY);
+        self.local(machine, next, Local::Flush);
+        if let Some(process) = &self.machines[machine].process {
+            process.broker.flush_positions();
+        }
+    }
+
+    /// Deletes what has been in quarantine for long enough, a little at a time.
+    pub(super) fn sweep(&mut self, machine: usize) {
+        const FILES_MAX: usize = 16;
+        let next = self.in_local_time(machine, Self::SWEEP_EVERY);
+        self.local(machine, next, Local::Sweep);
+        let quarantine_ms = self.setup.config.quarantine.as_millis();
+        let quarantine_ms = i64::try_from(quarantine_ms).unwrap_or(i64::MAX);
+        let it = &self.machines[machine];
+        let older_than = it.clock.wall_ms(self.now).saturating_sub(quarantine_ms);
+        if let Some(process) = &it.process {
+            // What cannot be deleted now is tried again at the next look.
+            let _ = process.store.sweep_trash(older_than, FILES_MAX);
+        }
+    }
+}
+
+/// Reign, high watermark, and what comes next.
+type Next = (Epoch, Offset, Vec<(Offset, u64)>);
+
+fn read_next(process: &super::machine::Process, fetch: &Fetch) -> Option<Next> {
+    let seat = process.broker.find(fetch.partition)?;
+    let (log, epoch) = seat.slot.readable().ok()?;
+    let bounds = log.bounds();
+    let position = log.position();
+    let committed = position.committed.unwrap_or(bounds.start).max(bounds.start);
+    let from = match fetch.from {
+        Some((of, offset)) if of == epoch => offset.max(committed),
+        Some(_) | None => committed,
+    };
+    let records = log.read(from, World::fetch_bytes_max()).ok()?;
+    let records = records
+        .iter()
+        .filter(|(offset, _)| !position.acked_ahead.contains(offset))
+        .map(|(offset, record)| (*offset, id_of(record)))
+        .collect();
+    Some((epoch, bounds.hwm, records))
+}
