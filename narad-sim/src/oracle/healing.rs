@@ -148,6 +148,12 @@ impl Book {
         for member in all.state.members().filter(|member| member.draining) {
             l3_leaving::check(member, &all, cx);
         }
+        for node in &all.well {
+            let moves = cx.look.node(*node).into_iter().flat_map(|node| node.moves());
+            for partition in moves.map(|(partition, _)| partition).collect::<Vec<_>>() {
+                l1_moves::outlives(all.state, *node, partition, cx);
+            }
+        }
         let mut excused = Ids::default();
         for part in self.parts.values() {
             let row = all.state.assignment(part.id);

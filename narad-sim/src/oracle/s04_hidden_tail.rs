@@ -9,6 +9,7 @@
 
 use narad_core::ids::{Attempt, Epoch, NodeId, Offset};
 
+use super::Directory;
 use super::part::{Part, Reign};
 use super::s16_monotone;
 use super::sink::Cx;
@@ -34,6 +35,21 @@ pub(super) fn exposed(part: &mut Part, node: NodeId, epoch: Epoch, hwm: Offset, 
     }
     if let Some(reign) = part.reign_mut(epoch) {
         reign.visible = reign.visible.max(hwm);
+    }
+}
+
+/// A gate begins to serve: what was visible in its reign is so again, and of a reign that began
+/// without the old owner's freeze everything is (H42, H43).
+pub(super) fn serves(part: &Part, node: NodeId, epoch: Epoch, cx: &mut Cx<'_>) {
+    let reign = part.reign(epoch).filter(|reign| reign.owner == node);
+    let Some(reign) = reign.filter(|reign| !part.is_damaged(node, reign.data)) else { return };
+    let Some(log) = cx.look.log(node, part.id, Directory::Installed(reign.data)) else { return };
+    let visible = if reign.visible == Offset(u64::MAX) { Offset(0) } else { reign.visible };
+    let due = if reign.left_records() { log.end } else { visible };
+    if log.hwm < due {
+        cx.breach("S16", part.id, || {
+            format!("{node:?} serves {epoch:?} up to {:?} only, {due:?} is visible", log.hwm)
+        });
     }
 }
 

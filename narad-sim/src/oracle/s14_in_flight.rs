@@ -33,6 +33,9 @@ impl Book {
             let lately = plan.resumed.is_some_and(|at| cx.now.since(at) <= hearsay);
             ends_alive && !plan.waiting && !lately && !unseen
         };
+        if let Some(seen) = seen {
+            self.check_topics(seen, &moving, cx);
+        }
         // All of them are no more than those that move.
         if state.targeted().len() <= usize::try_from(allowed).unwrap_or(usize::MAX) {
             return;
@@ -41,6 +44,38 @@ impl Book {
         if running.len() > usize::try_from(allowed).unwrap_or(usize::MAX) {
             cx.breach("S14", Subject::Cluster, || {
                 format!("{} moves run, {allowed} may: {running:?}", running.len())
+            });
+        }
+    }
+
+    /// Of each topic at most half is under way, of what the leader had seen and began itself.
+    fn check_topics(
+        &self,
+        seen: LogIndex,
+        moving: &dyn Fn(&PartitionId) -> bool,
+        cx: &mut Cx<'_>,
+    ) {
+        let Some(state) = self.state() else { return };
+        let Some((latest, part)) = self
+            .parts
+            .iter()
+            .filter(|(_, part)| part.plan.since.is_some())
+            .max_by_key(|(_, part)| part.plan.index)
+        else {
+            return;
+        };
+        let allowed = state.topic(latest.topic).map_or(1, |topic| (topic.partitions / 2).max(1));
+        let running: Vec<PartitionId> = state
+            .targeted()
+            .filter(|partition| partition.topic == latest.topic && moving(partition))
+            .filter(|partition| {
+                let index = self.parts.get(partition).map(|part| part.plan.index);
+                index.is_some_and(|index| index <= seen || index == part.plan.index)
+            })
+            .collect();
+        if running.len() > usize::try_from(allowed).unwrap_or(usize::MAX) {
+            cx.breach("S14", *latest, || {
+                format!("{running:?} of one topic move, {allowed} may")
             });
         }
     }

@@ -148,7 +148,15 @@ impl Draft<'_> {
         // A copy that takes a while is one that something can happen to.
         policy.copy_rate_bytes_per_second =
             dice.maybe(60, |dice| Bytes(*dice.pick(&[64, 16, 8, 256]) << 10));
+        let tight = if options.bias == Some(Bias::Clock) { 60 } else { 20 };
+        if dice.happens(tight) {
+            // A death is noticed before the lease is over, and there is nothing to spare.
+            policy.dead_timeout = Some(Duration::from_secs(1));
+            policy.force_promote_after = Some(Duration::from_secs(2));
+        }
         let config = &mut cluster.config;
+        config.freeze_duty_percent =
+            dice.maybe(if options.bias == Some(Bias::Freeze) { 30 } else { 10 }, |_| 1);
         config.lag_bytes = dice.maybe(30, |dice| Bytes(*dice.pick(&[1, 16]) << 10));
         config.freeze_ttl = dice.maybe(20, |_| Duration::from_secs(1));
         config.retry_max = dice.maybe(20, |_| Duration::from_secs(3));
