@@ -28,7 +28,6 @@ pub(super) enum Action {
     /// A late message arrives.
     Arrive(u8),
     CatchUp(u8),
-    MarkDead(u8),
     /// Nothing else can happen: time passes.
     Pause,
     // What follows are faults.
@@ -45,6 +44,8 @@ pub(super) enum Action {
     Dawdle(u8),
     Crash(u8),
     Cut(u8),
+    /// The leader declares a node dead that it has not heard of for long enough.
+    MarkDead(u8),
     Cancel,
     /// Time passes although something else could happen.
     Expire,
@@ -62,6 +63,7 @@ impl Action {
             | Self::Crash(_)
             | Self::Cut(_)
             | Self::Cancel
+            | Self::MarkDead(_)
             | Self::Expire => true,
             Self::Apply(_)
             | Self::Perform(..)
@@ -74,7 +76,6 @@ impl Action {
             | Self::Heal(_)
             | Self::Arrive(_)
             | Self::CatchUp(_)
-            | Self::MarkDead(_)
             | Self::Pause => false,
         }
     }
@@ -124,7 +125,7 @@ impl World {
             }
         }
         if quiet {
-            if self.budget.pauses > 0 {
+            if self.budget.pauses > 0 || !self.is_disturbed() {
                 actions.push(Action::Pause);
             } else {
                 *cut += 1;
@@ -164,6 +165,9 @@ impl World {
             if !self.machine(id).cut {
                 faults.push((budget.cuts, Action::Cut(number(id))));
             }
+        }
+        for id in self.nodes().filter(|id| self.is_silent(*id)) {
+            faults.push((budget.kills, Action::MarkDead(number(id))));
         }
         if self.row().is_some_and(|row| row.target.is_some()) {
             faults.push((budget.cancels, Action::Cancel));
@@ -250,9 +254,6 @@ impl World {
                     *cut += 1;
                 }
             }
-            if self.is_silent(id) && self.budget.kills > 0 {
-                actions.push(Action::MarkDead(number(id)));
-            }
         }
         let is_first = |at: &usize| *at == 0 || self.held[*at].name() != self.held[*at - 1].name();
         let late = (0..self.held.len()).filter(is_first).map(small);
@@ -274,10 +275,7 @@ impl World {
     }
 
     fn is_awaited(&self, at: u8) -> bool {
-        let (from, op) = match &*self.wire[usize::from(at)] {
-            Message::Request { from, op, .. } | Message::Proposal { from, op, .. } => (*from, *op),
-            Message::Answer { to, op, .. } => (*to, *op),
-        };
+        let (from, op) = self.wire[usize::from(at)].asker();
         self.process(from).is_some_and(|process| process.running.contains_key(&op))
     }
 
@@ -345,7 +343,9 @@ impl World {
                 self.command(Command::MarkDead { node: id, incarnation });
             }
             Action::Pause => {
-                self.budget.pauses = self.budget.pauses.saturating_sub(1);
+                // What is undisturbed comes to its end, however long it takes (L1).
+                let counts = u8::from(self.is_disturbed());
+                self.budget.pauses = self.budget.pauses.saturating_sub(counts);
                 self.stalled = !self.wait();
             }
             Action::Expire => {
@@ -459,18 +459,13 @@ impl World {
 
     /// Whoever waits for a message, or for its answer, is told that none came.
     fn time_out(&mut self, message: &Message) {
-        let (asker, op) = match message {
-            Message::Request { from, op, .. } => (*from, *op),
-            Message::Answer { to, op, .. } => (*to, *op),
-            Message::Proposal { from, op, entry } => {
-                if let Command::CompleteMove { attempt, .. } = &entry.command
-                    && self.is_breaking(Breakage::UnknownIsFailed)
-                {
-                    self.edit(*from).area.installed.remove(attempt);
-                }
-                (*from, *op)
-            }
-        };
+        if let Message::Proposal { from, entry, .. } = message
+            && let Command::CompleteMove { attempt, .. } = &entry.command
+            && self.is_breaking(Breakage::UnknownIsFailed)
+        {
+            self.edit(*from).area.installed.remove(attempt);
+        }
+        let (asker, op) = message.asker();
         self.done(asker, op, Outcome::Call(Err(CallFault::TimedOut)));
     }
 

@@ -89,6 +89,14 @@ pub(super) enum Message {
 }
 
 impl Message {
+    /// Returns whose operation it is about.
+    pub(super) const fn asker(&self) -> (NodeId, OpId) {
+        match self {
+            Self::Request { from, op, .. } | Self::Proposal { from, op, .. } => (*from, *op),
+            Self::Answer { to, op, .. } => (*to, *op),
+        }
+    }
+
     /// In which order messages arrive if nothing is late: what changes the state first.
     const fn rank(&self) -> u8 {
         match self {
@@ -355,17 +363,50 @@ impl World {
         for message in self.wire.iter_mut().chain(&mut self.held) {
             message.share(&mut pools.messages);
         }
-        self.wire.sort_by_key(|message| (message.rank(), message.name()));
-        self.held.sort_by_key(Shared::name);
-        let parts: Vec<u128> = self
-            .machines
-            .iter()
-            .map(Shared::name)
-            .chain([self.log.name(), self.ghost.name()])
-            .chain(self.wire.iter().map(Shared::name))
+        let now = self.now;
+        self.wire.sort_by_key(|message| (message.rank(), message.kind(now), message.name()));
+        self.held.sort_by_key(|message| (message.kind(now), message.name()));
+        self.kind()
+    }
+
+    /// Returns the name that the world has in common with those that go on alike.
+    fn kind(&self) -> u128 {
+        let mut parts: Vec<u128> =
+            self.machines.iter().map(|machine| machine.kind(self.now)).collect();
+        parts.extend([self.log.kind(self.now), self.ghost.kind(self.now)]);
+        // An operation that others speak of goes by its place at the node that runs it.
+        let place = |id: NodeId, op: OpId| {
+            self.process(id).and_then(|process| process.running.keys().position(|own| *own == op))
+        };
+        let asked: Vec<_> = self
+            .nodes()
+            .filter_map(|id| self.process(id))
+            .flat_map(|process| process.asked.values().map(|(id, op)| place(*id, *op)))
             .collect();
-        let held: Vec<u128> = self.held.iter().map(Shared::name).collect();
-        name_of(&(parts, held, self.now, &self.heard, self.budget))
+        let of = |message: &Shared<Message>| {
+            let (id, op) = message.asker();
+            (message.kind(self.now), place(id, op))
+        };
+        let wire: Vec<_> = self.wire.iter().map(of).collect();
+        let mut held: Vec<_> = self.held.iter().map(of).collect();
+        held.sort_unstable();
+        let budget = self.budget.effective(self.is_disturbed());
+        let unheard = self.heard.iter().filter(|_| budget.kills > 0);
+        let unheard: Vec<_> = unheard.map(|heard| self.now.since(*heard)).collect();
+        name_of(&(parts, asked, wire, held, budget, unheard))
+    }
+
+    /// Whether something is wrong that will not mend by itself.
+    pub(super) fn is_disturbed(&self) -> bool {
+        !self.held.is_empty()
+            || self.machines.iter().any(|machine| {
+                machine.cut
+                    || machine.lagging
+                    || machine
+                        .process
+                        .as_ref()
+                        .is_none_or(|process| process.append.as_ref().is_some_and(|a| a.slow))
+            })
     }
 
     /// Drops the entries that everybody has applied: how the state came about is no part of it.
@@ -443,6 +484,24 @@ impl World {
 }
 
 impl Budget {
+    /// Returns what of it can still make a difference.
+    fn effective(self, disturbed: bool) -> Self {
+        let most = |left: u8| left.min(self.faults);
+        let quiet = self.faults == 0 && !disturbed;
+        Self {
+            cancels: most(self.cancels),
+            crashes: most(self.crashes),
+            losses: most(self.losses),
+            delays: most(self.delays),
+            duplicates: most(self.duplicates),
+            expiries: most(self.expiries),
+            cuts: most(self.cuts),
+            kills: most(self.kills),
+            pauses: if quiet { 0 } else { self.pauses },
+            ..self
+        }
+    }
+
     pub(super) const NONE: Self = Self {
         faults: 0,
         records: 0,
