@@ -112,7 +112,8 @@ pub struct Options {
     /// or be cut off.
     #[arg(long, default_value_t = 2)]
     pub kills: u8,
-    /// Times at which a node is cut off from the log; it may hear again at any later time.
+    /// Times at which a node is cut off from the log, or from everybody; it may be reached again at
+    /// any later time.
     #[arg(long, default_value_t = 2)]
     pub cuts: u8,
     /// Moves that are cancelled; what is planned next counts as a move of its own.

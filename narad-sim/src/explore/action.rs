@@ -44,6 +44,8 @@ pub(super) enum Action {
     Dawdle(u8),
     Crash(u8),
     Cut(u8),
+    /// Cut off from the other nodes, too.
+    Isolate(u8),
     /// The leader declares a node dead that it has not heard of for long enough.
     MarkDead(u8),
     Cancel,
@@ -62,6 +64,7 @@ impl Action {
             | Self::Dawdle(_)
             | Self::Crash(_)
             | Self::Cut(_)
+            | Self::Isolate(_)
             | Self::Cancel
             | Self::MarkDead(_)
             | Self::Expire => true,
@@ -164,6 +167,7 @@ impl World {
             faults.push((budget.crashes, Action::Crash(number(id))));
             if !self.machine(id).cut {
                 faults.push((budget.cuts, Action::Cut(number(id))));
+                faults.push((budget.cuts, Action::Isolate(number(id))));
             }
         }
         for id in self.nodes().filter(|id| self.is_silent(*id)) {
@@ -294,12 +298,6 @@ impl World {
 
     /// Lets one thing happen.
     pub(super) fn take(&mut self, action: Action) {
-        self.tell_story(|| String::new());
-        if let Some(mut story) = self.story.take() {
-            story.pop();
-            story.push(tell::action(self, action));
-            self.story = Some(story);
-        }
         if action.is_fault() {
             self.budget.faults = self.budget.faults.saturating_sub(1);
         }
@@ -315,7 +313,10 @@ impl World {
             Action::Ack(id) => self.acknowledge(node(id)),
             Action::Plan(to) => self.plan(node(to)),
             Action::Restart(id) => self.start(node(id)),
-            Action::Heal(id) => self.edit(node(id)).cut = false,
+            Action::Heal(id) => {
+                let machine = self.edit(node(id));
+                (machine.cut, machine.isolated) = (false, false);
+            }
             Action::CatchUp(id) => self.edit(node(id)).lagging = false,
             Action::Arrive(at) => {
                 let message = self.held.remove(usize::from(at));
@@ -375,6 +376,11 @@ impl World {
                 self.budget.cuts -= 1;
                 self.edit(node(id)).cut = true;
             }
+            Action::Isolate(id) => {
+                self.budget.cuts -= 1;
+                let machine = self.edit(node(id));
+                (machine.cut, machine.isolated) = (true, true);
+            }
             Action::Cancel => {
                 self.budget.cancels -= 1;
                 if let Some(row) = self.row() {
@@ -383,7 +389,29 @@ impl World {
                 }
             }
         }
+        self.put_in_order();
         self.check();
+    }
+
+    /// Takes what is the only thing that can happen, until there is a choice. Returns how many
+    /// events that were.
+    pub(super) fn go_on(&mut self) -> u32 {
+        let mut steps = 0;
+        while let Some(only) = self.only_choice() {
+            self.take(only);
+            steps += 1;
+        }
+        steps
+    }
+
+    /// Returns what happens next if nothing else can, once all faults are spent.
+    pub(super) fn only_choice(&self) -> Option<Action> {
+        if self.budget.faults > 0 || self.broken.is_some() {
+            return None;
+        }
+        let actions = self.actions(&mut 0);
+        let &[only] = actions.as_slice() else { return None };
+        Some(only).filter(|only| *only != Action::Pause)
     }
 
     /// Returns a message that will arrive later, or once more.
@@ -521,9 +549,8 @@ impl World {
             if let Some(log) = self.edit_live(id) {
                 log.hwm = acknowledged.hwm.0;
             }
-            let ghost = self.ghost.edit();
-            ghost.visible = ghost.visible.max(acknowledged.hwm.0);
-            ghost.acked.push(Acked { content, epoch, owner: id });
+            self.may_show(epoch, acknowledged.hwm.0);
+            self.ghost.edit().acked.push(Acked { content, epoch, owner: id });
             self.check_epoch_of_ack(id, epoch);
         } else {
             self.tell_story(|| format!("{id:?} does not acknowledge it"));

@@ -92,6 +92,8 @@ impl World {
             }
             let next = self.recovery().or_else(|| self.progress().first().copied());
             if let Some(next) = next {
+                let what = self.story.is_some().then(|| super::tell::action(self, next));
+                self.tell_story(|| what.unwrap_or_default());
                 self.take(next);
             } else if self.is_at_rest() || !self.wait() {
                 return true;

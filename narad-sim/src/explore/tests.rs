@@ -22,7 +22,7 @@ fn found(options: &Options, breakage: Breakage) -> CounterExample {
 fn a_move_without_faults_is_walked_whole() {
     let outcome = walk(&Options { faults: 0, ..Options::default() });
     assert!(outcome.complete, "{outcome}");
-    assert!(outcome.size.ends > 0 && outcome.size.states > 100, "{outcome}");
+    assert!(outcome.size.ends > 0 && outcome.size.transitions > 100, "{outcome}");
 }
 
 /// Covers the same with one lost, late or repeated message, crash or cancelled plan at any place.

@@ -34,6 +34,8 @@ pub(super) struct Machine {
     pub(super) process: Option<Process>,
     /// Whether nothing passes between it and the log.
     pub(super) cut: bool,
+    /// Whether nothing passes between it and the other nodes either.
+    pub(super) isolated: bool,
     /// Whether it applies nothing for now.
     pub(super) lagging: bool,
 }
@@ -135,8 +137,8 @@ pub(super) struct Ghost {
     pub(super) sessions: Vec<MoveId>,
     /// Highest watermark that a committed report of the present reign names.
     pub(super) reported: Option<Offset>,
-    /// How far consumers can have seen.
-    pub(super) visible: u64,
+    /// How far consumers may see, by reign.
+    pub(super) visible: BTreeMap<Epoch, u64>,
     /// The last reign that served, and its highest watermark.
     pub(super) shown: Option<(Epoch, u64)>,
 }
@@ -257,6 +259,7 @@ impl World {
                 snapshot: log.state.clone(),
                 process: None,
                 cut: false,
+                isolated: false,
                 lagging: false,
             })
         };
@@ -352,9 +355,8 @@ impl World {
         }
     }
 
-    /// Puts the world into its only form, and returns its name.
+    /// Shares the parts of the world with others that have them, and returns its name.
     pub(super) fn seal(&mut self, pools: &mut Pools) -> u128 {
-        self.forget_common_past();
         for machine in &mut self.machines {
             machine.share(&mut pools.machines);
         }
@@ -363,10 +365,19 @@ impl World {
         for message in self.wire.iter_mut().chain(&mut self.held) {
             message.share(&mut pools.messages);
         }
-        let now = self.now;
-        self.wire.sort_by_key(|message| (message.rank(), message.kind(now), message.name()));
-        self.held.sort_by_key(|message| (message.kind(now), message.name()));
         self.kind()
+    }
+
+    /// Brings what has no order into one, and drops what nobody will look at again.
+    pub(super) fn put_in_order(&mut self) {
+        self.forget_common_past();
+        let now = self.now;
+        if self.wire.len() > 1 {
+            self.wire.sort_by_key(|message| (message.rank(), message.kind(now), message.name()));
+        }
+        if self.held.len() > 1 {
+            self.held.sort_by_key(|message| (message.kind(now), message.name()));
+        }
     }
 
     /// Returns the name that the world has in common with those that go on alike.
