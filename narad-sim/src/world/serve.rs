@@ -58,10 +58,14 @@ impl World {
             records.extend_from_slice(&produce.records);
             from.push((client, life, produce));
         }
+        let (epoch, node) = (pending.epoch(), it.node);
         appending.batch = Some(Batch { pending, from, records, appended: None });
         let delay = it.slower_by + it.latency.duration(range);
         let at = self.after_disk(machine, delay);
         self.local(machine, at, Local::Append(partition));
+        if let Some(node) = node {
+            self.observe(Fact::Admitted { node, partition, epoch });
+        }
     }
 
     /// Writes the batch that was admitted.
