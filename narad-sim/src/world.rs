@@ -82,6 +82,8 @@ pub(crate) enum Due {
     Join(usize),
     /// A question is asked, or an entry appended, once more.
     Again { machine: usize, operation: Box<Operation> },
+    /// Another leader is elected in the abstract log, by chance.
+    Election,
     /// An operator asks again.
     Ask(Box<act::Asked>, Place),
     /// What a step brought about ends.
@@ -241,6 +243,7 @@ impl World {
             }
             Due::Join(machine) => self.ask_to_join(machine),
             Due::Again { machine, operation } => self.again(machine, *operation),
+            Due::Election => self.change_leader(),
             Due::Ask(asked, place) => self.ask(*asked, place),
             Due::Undo(undo) => self.undo(*undo),
         }
@@ -249,7 +252,10 @@ impl World {
     fn happen_at(&mut self, machine: usize, what: Local) {
         match what {
             Local::Tick => {
-                let next = self.in_local_time(machine, self.setup.scenario.cluster.raft.tick);
+                let cluster = &self.setup.scenario.cluster;
+                let (tick, jitter) = (cluster.raft.tick, cluster.tick_jitter);
+                let late = self.machines[machine].latency.duration(Duration::ZERO..=jitter);
+                let next = self.in_local_time(machine, tick + late);
                 self.local(machine, next, Local::Tick);
                 self.feed(machine, Input::Tick);
             }

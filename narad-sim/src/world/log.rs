@@ -1,13 +1,14 @@
 //! The log that decides, where it is the abstract one, and how its lead is handed over.
 
 use std::mem;
+use std::time::Duration;
 
 use narad_core::ids::NodeId;
 use narad_core::node::Event;
 
 use super::replica::Hearing;
 use super::{Due, World};
-use crate::metastore::Output;
+use crate::metastore::{Output, Why};
 use crate::time::Time;
 
 impl World {
@@ -52,6 +53,29 @@ impl World {
             self.log_due = due;
             self.schedule(due, Due::Log);
         }
+    }
+
+    /// Plans the next change of leaders by chance, if the scenario has such.
+    pub(super) fn plan_election(&mut self) {
+        let per_minute = self.setup.scenario.abstract_log.elections_per_minute.0;
+        if self.log.is_none() || per_minute <= 0.0 || self.is_live_phase {
+            return;
+        }
+        let mean = Duration::from_secs_f64(60.0 / per_minute);
+        let pause = self.chance.duration(mean / 4..=mean * 7 / 4);
+        self.schedule(self.now.after(pause), Due::Election);
+    }
+
+    pub(super) fn change_leader(&mut self) {
+        if self.is_live_phase {
+            return;
+        }
+        let hearing = Hearing { net: &self.net, up: &self.up, by_node: &self.by_node };
+        if let Some(log) = self.log.as_mut() {
+            log.unseat(self.now, None, Why::Chance, &hearing);
+        }
+        self.plan_election();
+        self.plan_log();
     }
 
     /// Has the lead handed over, behind the controller's back.

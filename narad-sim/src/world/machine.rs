@@ -84,7 +84,6 @@ pub(crate) struct Process {
     pub(crate) appends: BTreeMap<PartitionId, Appending>,
     /// Freezes that wait for an append to end.
     pub(crate) freezing: BTreeMap<OpId, PartitionId>,
-    pub(crate) asks: BTreeMap<AskId, usize>,
     pub(crate) phases: BTreeMap<PartitionId, Phase>,
     /// How often in a row it was woken without time passing.
     pub(crate) spins: (Time, u32),

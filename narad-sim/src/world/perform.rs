@@ -1,7 +1,7 @@
 //! Operations of a node: how each is begun, carried out, answered, and ended early.
 
-mod crash;
 mod endings;
+mod hazard;
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ struct About {
 }
 
 impl World {
-    fn about(&self, operation: &Operation) -> About {
+    fn about(operation: &Operation) -> About {
         let peer = match operation {
             Operation::Call { to, .. } | Operation::Transfer { to } => Some(*to),
             Operation::Stage(_, Staging::Copy { source, .. }) => Some(*source),
@@ -63,7 +63,7 @@ impl World {
         if !self.script.watches(stage) {
             return Verdict::Pass;
         }
-        let About { name, peer, partition, entry } = self.about(operation);
+        let About { name, peer, partition, entry } = Self::about(operation);
         let peer = peer.and_then(|peer| self.machine_of(peer));
         let moment = Moment {
             peer,
@@ -191,7 +191,11 @@ impl World {
         let range = disk.operation.least..=disk.operation.most;
         let it = &mut self.machines[machine];
         if is_disk {
-            it.slower_by + it.latency.duration(range)
+            let mut takes = it.slower_by + it.latency.duration(range);
+            if it.latency.happens(disk.slow.0) {
+                takes += it.latency.duration(disk.slow_for.least..=disk.slow_for.most);
+            }
+            takes
         } else {
             Duration::from_micros(1 + it.latency.below(10))
         }

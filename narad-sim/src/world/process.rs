@@ -150,7 +150,6 @@ impl World {
             running: BTreeMap::new(),
             appends: BTreeMap::new(),
             freezing: BTreeMap::new(),
-            asks: BTreeMap::new(),
             phases: BTreeMap::new(),
             spins: (now, 0),
         };
@@ -168,6 +167,14 @@ impl World {
     /// Ends the process; what it has written stays in the page cache.
     pub(crate) fn kill(&mut self, machine: usize) {
         self.end_process(machine, End::Killed, narad_runtime::disk::MemDisk::kill);
+    }
+
+    /// Ends the process as an operator does: what is in memory only is written down before.
+    pub(crate) fn stop(&mut self, machine: usize) {
+        if let Some(process) = &self.machines[machine].process {
+            process.broker.flush_positions();
+        }
+        self.end_process(machine, End::Stopped, narad_runtime::disk::MemDisk::kill);
     }
 
     /// Ends the process and drops what was not synced, except for what `keep` says.

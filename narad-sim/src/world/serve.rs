@@ -45,9 +45,7 @@ impl World {
             return;
         }
         let seat = process.broker.seat(partition);
-        let pending = if let Ok(pending) = seat.slot.begin(None) {
-            pending
-        } else {
+        let Ok(pending) = seat.slot.begin(None) else {
             let refused: Vec<_> = appending.waiting.drain(..).collect();
             return self.reply_to_producers(machine, refused, Produced::Refused);
         };
@@ -69,6 +67,8 @@ impl World {
         let it = &mut self.machines[machine];
         it.disk.set_now(it.clock.wall_ms(now));
         let Some(node) = it.node else { return };
+        self.chance_of_error(machine);
+        let it = &mut self.machines[machine];
         let process = it.process.as_mut().expect("it runs");
         let Some(batch) = process.appends.get_mut(&partition).and_then(|it| it.batch.as_mut())
         else {
