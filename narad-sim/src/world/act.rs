@@ -151,19 +151,19 @@ impl World {
 
     /// Writes down what is done to a clock or a disk.
     fn machine_changed(&mut self, action: &Action, place: Place) {
-        let node = match action {
-            Action::ClockRate { node, .. }
-            | Action::ClockJump { node, .. }
-            | Action::WallJump { node, .. }
-            | Action::Suspend { node, .. }
-            | Action::Lag { node, .. }
-            | Action::DiskFail { node, .. }
-            | Action::DiskFull { node, .. }
-            | Action::DiskSlow { node, .. }
-            | Action::DiskStuck { node, .. }
-            | Action::Rot { node, .. }
-            | Action::Erase { node, .. } => node,
-            _ => return,
+        let (Action::ClockRate { node, .. }
+        | Action::ClockJump { node, .. }
+        | Action::WallJump { node, .. }
+        | Action::Suspend { node, .. }
+        | Action::Lag { node, .. }
+        | Action::DiskFail { node, .. }
+        | Action::DiskFull { node, .. }
+        | Action::DiskSlow { node, .. }
+        | Action::DiskStuck { node, .. }
+        | Action::Rot { node, .. }
+        | Action::Erase { node, .. }) = action
+        else {
+            return;
         };
         let at = At { machine: self.who(node, place), ..At::default() };
         let text = || format!("{action:?}");

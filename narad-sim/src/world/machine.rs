@@ -7,7 +7,7 @@ use narad_core::effects::OpId;
 use narad_core::freeze::Authority;
 use narad_core::ids::{Incarnation, Name, NodeId, PartitionId};
 use narad_core::mover::Phase;
-use narad_core::node::{AskId, Operation};
+use narad_core::node::Operation;
 use narad_core::peer::{Request, RequestId};
 use narad_core::time::Instant;
 use narad_runtime::broker::{Broker, Pending, Standpoint};
