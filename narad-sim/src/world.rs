@@ -117,6 +117,8 @@ pub(crate) enum Local {
     Sweep,
     /// The node is told something.
     Tell(Box<Event>),
+    /// What its throttle has held up goes on its way.
+    Send(Box<Message>),
 }
 
 /// A deterministic world.
@@ -270,6 +272,7 @@ impl World {
             Local::Flush => self.flush(machine),
             Local::Sweep => self.sweep(machine),
             Local::Tell(event) => self.tell(machine, *event),
+            Local::Send(message) => self.send(*message),
         }
     }
 

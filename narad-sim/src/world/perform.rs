@@ -80,7 +80,7 @@ impl World {
         // An earlier effect of the same call may have ended the process.
         let Some(process) = self.machines[machine].process.as_mut() else { return };
         let name = operation_name(&operation);
-        let running = Running { name, operation: operation.clone(), crash: None };
+        let running = Running::new(name, operation.clone());
         let before = process.running.insert(op, running);
         assert!(before.is_none(), "an operation is started once: {name}");
         let partition = super::message::partition_of(&operation);
@@ -435,6 +435,10 @@ impl World {
     pub(super) fn give_up(&mut self, machine: usize, op: OpId) {
         let process = self.machines[machine].process.as_ref().expect("it runs");
         let Some(running) = process.running.get(&op) else { return };
+        let patience = running.patience;
+        if patience > self.now {
+            return self.local(machine, patience, Local::GiveUp(op));
+        }
         match running.operation {
             Operation::Call { .. } => {
                 self.done(machine, op, Outcome::Call(Err(CallFault::TimedOut)));
