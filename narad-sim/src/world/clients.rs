@@ -109,14 +109,11 @@ impl Clients {
 
     /// Sets the rate of one partition, or of all, from now on.
     pub(crate) fn set_rate(&mut self, partition: Option<PartitionId>, per_second: f64) {
-        match partition {
-            Some(partition) => {
-                self.rates.insert(partition, per_second);
-            }
-            None => {
-                self.rates.clear();
-                self.rate = per_second;
-            }
+        if let Some(partition) = partition {
+            self.rates.insert(partition, per_second);
+        } else {
+            self.rates.clear();
+            self.rate = per_second;
         }
     }
 
@@ -335,7 +332,7 @@ impl World {
     fn client_gives_up(&mut self, request: RequestNo) {
         match self.clients.waiting.remove(&request) {
             Some(Waiting::Produced(partition, ids, bytes)) => {
-                self.offer_unsure(partition, ids, bytes)
+                self.offer_unsure(partition, ids, bytes);
             }
             Some(Waiting::Fetched { partition, .. }) => self.fetch_later(partition, false),
             Some(Waiting::Acked { .. }) | None => {}

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use narad_core::config::Config;
-use narad_core::effects::Effects;
 use narad_core::ids::{Incarnation, NodeId, StoreUuid};
 use narad_core::metastore::State;
 use narad_core::node::Identity as Me;
@@ -151,7 +150,6 @@ impl World {
             running: BTreeMap::new(),
             appends: BTreeMap::new(),
             freezing: BTreeMap::new(),
-            asks: BTreeMap::new(),
             phases: BTreeMap::new(),
             spins: (now, 0),
         };

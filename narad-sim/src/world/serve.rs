@@ -45,12 +45,9 @@ impl World {
             return;
         }
         let seat = process.broker.seat(partition);
-        let pending = match seat.slot.begin(None) {
-            Ok(pending) => pending,
-            Err(_) => {
-                let refused: Vec<_> = appending.waiting.drain(..).collect();
-                return self.reply_to_producers(machine, refused, Produced::Refused);
-            }
+        let Ok(pending) = seat.slot.begin(None) else {
+            let refused: Vec<_> = appending.waiting.drain(..).collect();
+            return self.reply_to_producers(machine, refused, Produced::Refused);
         };
         let (mut from, mut records): (Vec<_>, Vec<Record>) = (Vec::new(), Vec::new());
         while records.len() < Self::APPEND_RECORDS_MAX {
@@ -152,17 +149,14 @@ impl World {
     pub(super) fn fetched_at(&mut self, machine: usize, from: usize, fetch: &Fetch) {
         let process = self.machines[machine].process.as_ref().expect("it runs");
         let partition = fetch.partition;
-        let outcome = match read_next(process, fetch) {
-            Some((epoch, hwm, records)) => {
-                self.handed_out(partition, machine, epoch, hwm, &records);
-                Fetched::Records { epoch, records }
+        let outcome = if let Some((epoch, hwm, records)) = read_next(process, fetch) {
+            self.handed_out(partition, machine, epoch, hwm, &records);
+            Fetched::Records { epoch, records }
+        } else {
+            if let Some(node) = self.machines[machine].node {
+                self.observe(Fact::ReadRefused { node, partition });
             }
-            None => {
-                if let Some(node) = self.machines[machine].node {
-                    self.observe(Fact::ReadRefused { node, partition });
-                }
-                Fetched::Refused
-            }
+            Fetched::Refused
         };
         let payload = Payload::Fetched { request: fetch.request, outcome };
         let life = self.machines[machine].life;

@@ -317,12 +317,11 @@ impl Forgery {
         generation: Option<u64>,
         end: Option<u64>,
     ) -> Command {
-        let fence = match generation {
-            Some(generation) => Fence::Forced { generation: Generation(generation) },
-            None => {
-                let no = narad_core::ids::FreezeNo { incarnation, counter: 1 };
-                Fence::Normal { token: narad_core::ids::Token { epoch: self.expect.epoch, no } }
-            }
+        let fence = if let Some(generation) = generation {
+            Fence::Forced { generation: Generation(generation) }
+        } else {
+            let no = narad_core::ids::FreezeNo { incarnation, counter: 1 };
+            Fence::Normal { token: narad_core::ids::Token { epoch: self.expect.epoch, no } }
         };
         Command::CompleteMove {
             partition: self.partition,
@@ -339,7 +338,7 @@ impl Forgery {
 
 /// Writes the name of a variant as scenarios do: `BelowMinVoters { .. }` is `below-min-voters`.
 pub(crate) fn kebab(debug: &str) -> String {
-    let name: String = debug.chars().take_while(|c| c.is_ascii_alphanumeric()).collect();
+    let name: String = debug.chars().take_while(char::is_ascii_alphanumeric).collect();
     let mut out = String::new();
     for (at, c) in name.chars().enumerate() {
         if c.is_ascii_uppercase() && at > 0 {
