@@ -144,7 +144,7 @@ pub(super) fn captured(part: &mut Part, owner: Owner, capture: &Capture, cx: &mu
     if part.consumers.life != Some(owner) {
         return;
     }
-    // What retention has removed needs no acknowledgement.
+    // What retention has taken needs no acknowledgement.
     let mut taken = part.consumers.taken.range(capture.listing.start..);
     let lost = taken.find(|offset| position.acked_ahead.binary_search(offset).is_err());
     if let Some(lost) = lost.copied() {
