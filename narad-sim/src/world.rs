@@ -47,7 +47,7 @@ use self::queue::Queue;
 use self::replica::Hearing;
 use self::script::{Place, Script};
 use self::setup::Setup;
-use crate::metastore::{AbstractLog, Access, Output};
+use crate::metastore::{AbstractLog, Access, Output, Why};
 use crate::net::{Net, Parcel};
 use crate::oracle::{Fact, Look, Oracle};
 use crate::outcome::Violation;
@@ -81,6 +81,8 @@ pub(crate) enum Due {
     Join(usize),
     /// A question is asked, or an entry appended, once more.
     Again { machine: usize, operation: Box<Operation> },
+    /// Another leader is elected in the abstract log, by chance.
+    Election,
     /// An operator asks again.
     Ask(Box<act::Asked>, Place),
     /// What a step brought about ends.
@@ -147,6 +149,10 @@ pub struct World {
     /// How each labelled step of an operator was answered.
     pub(crate) replies: BTreeMap<Label, act::Answered>,
     pub(crate) expectations: Vec<judge::Expectation>,
+    /// The machine that the last event was at.
+    pub(crate) touched: Option<usize>,
+    /// Machines whose power goes at a step of their disks.
+    pub(crate) doomed: Vec<act::Doom>,
     /// How entries ended, the newest last.
     pub(crate) endings: VecDeque<(LogIndex, Ending)>,
     /// Freezes that go on, since when.
@@ -194,8 +200,39 @@ impl World {
         let (at, due) = self.queue.pop().expect("something is due");
         self.now = self.now.max(at);
         self.recorder.event(self.now);
+        self.touched = match &due {
+            Due::Local { machine, .. } => Some(*machine),
+            Due::Arrive(message) | Due::Deliver(message) => Some(message.to),
+            _ => None,
+        };
+        self.take_steps_before(self.recorder.events);
         self.happen(due);
+        self.cut_powers();
         true
+    }
+
+    /// Takes the steps that are to be taken right before an event.
+    fn take_steps_before(&mut self, event: u64) {
+        if self.script.at_events.is_empty() {
+            return;
+        }
+        for step in self.script.at_events.remove(&event).unwrap_or_default() {
+            self.take_step(step, Place::default());
+        }
+    }
+
+    /// Cuts the power of machines whose disks have made as many steps as they were to make.
+    fn cut_powers(&mut self) {
+        if self.doomed.is_empty() {
+            return;
+        }
+        let due: Vec<act::Doom> = self
+            .doomed
+            .extract_if(.., |doom| self.machines[doom.machine].disk.steps() >= doom.at_step)
+            .collect();
+        for doom in due {
+            self.lose_power(doom.machine, doom.keep, doom.lasting);
+        }
     }
 
     fn happen(&mut self, due: Due) {
@@ -240,6 +277,7 @@ impl World {
             }
             Due::Join(machine) => self.ask_to_join(machine),
             Due::Again { machine, operation } => self.again(machine, *operation),
+            Due::Election => self.change_leader(),
             Due::Ask(asked, place) => self.ask(*asked, place),
             Due::Undo(undo) => self.undo(*undo),
         }
@@ -248,7 +286,10 @@ impl World {
     fn happen_at(&mut self, machine: usize, what: Local) {
         match what {
             Local::Tick => {
-                let next = self.in_local_time(machine, self.setup.scenario.cluster.raft.tick);
+                let cluster = &self.setup.scenario.cluster;
+                let (tick, jitter) = (cluster.raft.tick, cluster.tick_jitter);
+                let late = self.machines[machine].latency.duration(Duration::ZERO..=jitter);
+                let next = self.in_local_time(machine, tick + late);
                 self.local(machine, next, Local::Tick);
                 self.feed(machine, Input::Tick);
             }
@@ -525,6 +566,29 @@ impl World {
             self.log_due = due;
             self.schedule(due, Due::Log);
         }
+    }
+
+    /// Plans the next change of leaders by chance, if the scenario has such.
+    pub(crate) fn plan_election(&mut self) {
+        let per_minute = self.setup.scenario.abstract_log.elections_per_minute.0;
+        if self.log.is_none() || per_minute <= 0.0 || self.is_live_phase {
+            return;
+        }
+        let mean = Duration::from_secs_f64(60.0 / per_minute);
+        let pause = self.chance.duration(mean / 4..=mean * 7 / 4);
+        self.schedule(self.now.after(pause), Due::Election);
+    }
+
+    fn change_leader(&mut self) {
+        if self.is_live_phase {
+            return;
+        }
+        let hearing = Hearing { net: &self.net, up: &self.up, by_node: &self.by_node };
+        if let Some(log) = self.log.as_mut() {
+            log.unseat(self.now, None, Why::Chance, &hearing);
+        }
+        self.plan_election();
+        self.plan_log();
     }
 
     /// Links, pauses or processes are not as they were.

@@ -77,6 +77,8 @@ pub(crate) struct Script {
     kept: BTreeMap<Label, Vec<Due>>,
     /// What was copied.
     recorded: BTreeMap<Label, Due>,
+    /// Steps that are taken right before the event of a number.
+    pub(crate) at_events: BTreeMap<u64, Vec<usize>>,
     /// When each labelled step was first taken.
     pub(crate) taken: BTreeMap<Label, Time>,
 }
@@ -144,6 +146,10 @@ impl World {
     pub(super) fn plan_steps(&mut self) {
         for (at, step) in self.script.steps.clone().into_iter().enumerate() {
             let when = &step.when;
+            if let Some(event) = when.event {
+                self.script.at_events.entry(event).or_default().push(at);
+                continue;
+            }
             if when.on.is_some() || when.since.is_some() {
                 continue;
             }
