@@ -391,7 +391,9 @@ choice! {
             "epoch" epoch: opt u64 => "1";
             /// The move id that is expected.
             "move_id" move_id: opt u64 => "2";
-            /// The incarnation that is named.
+            /// The incarnation that is named; the present one without it. What a node says of itself
+            /// alone (`flip`, `resolve`, `revoke`, `drained-out`) names the one before: nodes do not
+            /// lie, so a command that the node did not send is an old one (S18).
             "incarnation" incarnation: opt u64 => "1";
             /// The death certificate that is named.
             "generation" generation: opt u64 => "1";

@@ -10,6 +10,7 @@ use narad_runtime::log::{Record, Retention};
 use super::machine::Batch;
 use super::message::{Ack, Fetch, Fetched, Message, Payload, Produce, Produced};
 use super::records::id_of;
+use super::traffic::address;
 use super::{Local, World};
 use crate::oracle::{Fact, Read};
 use crate::trace::Kind;
@@ -149,7 +150,9 @@ impl World {
     pub(super) fn fetched_at(&mut self, machine: usize, from: usize, fetch: &Fetch) {
         let process = self.machines[machine].process.as_ref().expect("it runs");
         let partition = fetch.partition;
-        let outcome = if let Some((epoch, hwm, records)) = read_next(process, fetch) {
+        let bandwidth = self.net.bandwidth(address(machine), address(from));
+        let bytes_max = Self::fetch_bytes_max(bandwidth);
+        let outcome = if let Some((epoch, hwm, records)) = read_next(process, fetch, bytes_max) {
             self.handed_out(partition, machine, epoch, hwm, &records);
             Fetched::Records { epoch, records }
         } else {
@@ -257,7 +260,7 @@ impl World {
 /// Reign, high watermark, and what comes next.
 type Next = (Epoch, Offset, Vec<(Offset, u64)>);
 
-fn read_next(process: &super::machine::Process, fetch: &Fetch) -> Option<Next> {
+fn read_next(process: &super::machine::Process, fetch: &Fetch, bytes_max: usize) -> Option<Next> {
     let seat = process.broker.find(fetch.partition)?;
     let (log, epoch) = seat.slot.readable().ok()?;
     let bounds = log.bounds();
@@ -267,7 +270,7 @@ fn read_next(process: &super::machine::Process, fetch: &Fetch) -> Option<Next> {
         Some((of, offset)) if of == epoch => offset.max(committed),
         Some(_) | None => committed,
     };
-    let records = log.read(from, World::fetch_bytes_max()).ok()?;
+    let records = log.read(from, bytes_max).ok()?;
     let records = records
         .iter()
         .filter(|(offset, _)| !position.acked_ahead.contains(offset))
