@@ -9,9 +9,9 @@ use narad_core::metastore::{Command, Status};
 use narad_core::node::{CallFault, Event, Outcome};
 use narad_core::peer::{Answer, RequestId};
 
-use super::{Breakage, Order};
 use super::tell;
 use super::world::{Acked, Append, Message, Running, World, policy};
+use super::{Breakage, Order};
 
 /// One event. Messages and operations go by their place in the world in which they are enabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -22,11 +22,11 @@ use narad_core::partition::Capture;
 use narad_core::peer::{Answer, Refusal, Request};
 use narad_core::time::Instant;
 
-use super::{Breakage, Order};
 use super::disk::Directory;
 use super::hash::Shared;
 use super::tell;
 use super::world::{Captured, LOG, Message, Process, Running, World};
+use super::{Breakage, Order};
 
 impl World {
     /// Tells a node something, and whatever is done at once because of it.

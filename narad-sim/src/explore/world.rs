@@ -16,10 +16,10 @@ use narad_core::node::{CallFault, Event, Identity, Node, Operation, Outcome};
 use narad_core::peer::{Answer, Request};
 use narad_core::time::Instant;
 
-use super::{Breakage, Order};
 use super::disk::Area;
 use super::hash::{Pool, Shared, name_of};
 use super::log::Log;
+use super::{Breakage, Order};
 
 /// Whoever leads the log: none of the nodes.
 pub(super) const LOG: NodeId = NodeId(99);
@@ -429,7 +429,8 @@ impl World {
             machine.area.installed.retain(|attempt, directory| born(attempt) || served(directory));
         }
         // Connections end with the process; what it has sent may still arrive.
-        let is_lost = |message: &Message| matches!(message, Message::Answer { to, .. } if *to == id);
+        let is_lost =
+            |message: &Message| matches!(message, Message::Answer { to, .. } if *to == id);
         self.wire.retain(|message| !is_lost(message));
         self.held.retain(|message| !is_lost(message));
         for (asker, op) in unanswered {

@@ -378,6 +378,10 @@ impl World {
             ("time".to_owned(), self.now.to_string()),
             ("events".to_owned(), self.recorder.events.to_string()),
         ];
+        let named = |partition: PartitionId| self.recorder.partition_name(partition);
+        let shown = |node: NodeId| {
+            self.machine_of(node).map_or_else(|| node.to_string(), |at| format!("n{}", at + 1))
+        };
         for (at, machine) in self.machines.iter().enumerate() {
             let name = format!("n{}", at + 1);
             let Some(process) = &machine.process else {
@@ -393,7 +397,7 @@ impl World {
             out.push((format!("{name} believes to lead"), leader));
             for (partition, progress) in node.moves() {
                 let value = format!("{:?}, waiting {:?}", progress.phase, progress.waiting);
-                out.push((format!("{name} move of {partition}"), value));
+                out.push((format!("{name} move of {}", named(partition)), value));
             }
             for (partition, row) in node.state().assignments() {
                 if let Some(seat) = process.broker.find(partition)
@@ -407,16 +411,23 @@ impl World {
                         bounds.end,
                         seat.slot.commits()
                     );
-                    out.push((format!("{name} log of {partition} in {}", row.epoch), value));
+                    out.push((
+                        format!("{name} log of {} in {}", named(partition), row.epoch),
+                        value,
+                    ));
                 }
             }
         }
         if let Some(state) = self.newest() {
             for (partition, row) in state.assignments() {
-                let target = row.target.map_or(String::new(), |to| format!(" -> {to}"));
-                let value =
-                    format!("{}{target}, epoch {}, move {}", row.owner, row.epoch, row.move_id);
-                out.push((format!("row of {partition}"), value));
+                let target = row.target.map_or(String::new(), |to| format!(" -> {}", shown(to)));
+                let value = format!(
+                    "{}{target}, epoch {}, move {}",
+                    shown(row.owner),
+                    row.epoch,
+                    row.move_id
+                );
+                out.push((format!("row of {}", named(partition)), value));
             }
             for member in state.members() {
                 let value = format!(

@@ -171,6 +171,14 @@ impl World {
         self.end_process(machine, End::Killed, narad_runtime::disk::MemDisk::kill);
     }
 
+    /// Ends the process as an operator does: what is in memory only is written down before.
+    pub(crate) fn stop(&mut self, machine: usize) {
+        if let Some(process) = &self.machines[machine].process {
+            process.broker.flush_positions();
+        }
+        self.end_process(machine, End::Stopped, narad_runtime::disk::MemDisk::kill);
+    }
+
     /// Ends the process and drops what was not synced, except for what `keep` says.
     pub(crate) fn power_loss(&mut self, machine: usize, keep: Keep) {
         if let Some(store) = &self.machines[machine].log {

@@ -70,6 +70,8 @@ impl World {
         let it = &mut self.machines[machine];
         it.disk.set_now(it.clock.wall_ms(now));
         let Some(node) = it.node else { return };
+        self.chance_of_error(machine);
+        let it = &mut self.machines[machine];
         let process = it.process.as_mut().expect("it runs");
         let Some(batch) = process.appends.get_mut(&partition).and_then(|it| it.batch.as_mut())
         else {
