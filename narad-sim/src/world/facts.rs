@@ -58,7 +58,9 @@ impl World {
                     ..Moment::new(Stage::Applied, name, machine)
                 };
                 if is_first {
-                    self.recorder.count_command(name);
+                    if ending == Some(Ending::Ok) {
+                        self.recorder.count_command(name);
+                    }
                     self.log_grew(*index, &entry.command);
                     let _ = self.meet(Moment { stage: Stage::Committed, ..moment });
                 }

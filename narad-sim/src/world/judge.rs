@@ -169,7 +169,7 @@ impl World {
             Condition::Process { node, is } => {
                 let at = node.0 as usize - 1;
                 let machine = &self.machines[at];
-                let found = match (&machine.process, machine.wanted) {
+                let found = match (&machine.process, machine.gave_up) {
                     (Some(_), _) => ProcessIs::Up,
                     (None, true) => ProcessIs::Stopped,
                     (None, false) => ProcessIs::Down,
