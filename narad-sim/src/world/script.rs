@@ -1,6 +1,6 @@
 //! The scenario's steps: which of them an event sets off, and what they do to the event itself.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use narad_core::ids::{NodeId, PartitionId};
 use narad_core::metastore::{Command, Entry, Fence};
@@ -77,6 +77,8 @@ pub(crate) struct Script {
     kept: BTreeMap<Label, Vec<Due>>,
     /// What was copied.
     recorded: BTreeMap<Label, Due>,
+    /// What was let go: from then on nothing more is held under these.
+    released: BTreeSet<Label>,
     /// When each labelled step was first taken.
     pub(crate) taken: BTreeMap<Label, Time>,
 }
@@ -122,7 +124,17 @@ impl Script {
     }
 
     pub(crate) fn release(&mut self, label: &Label) -> Vec<Due> {
-        self.kept.remove(label).unwrap_or_default()
+        let kept = self.kept.remove(label).unwrap_or_default();
+        if !kept.is_empty() {
+            self.released.insert(label.clone());
+        }
+        kept
+    }
+
+    /// Whether a step no longer holds anything, because what it held was let go.
+    fn holds_no_more(&self, step: &Step) -> bool {
+        matches!(step.action, Action::Hold {})
+            && step.label.as_ref().is_some_and(|label| self.released.contains(label))
     }
 
     pub(crate) fn release_all(&mut self) -> Vec<Due> {
@@ -207,6 +219,9 @@ impl World {
         let step = &self.script.steps[at];
         let Some(on) = &step.when.on else { return false };
         if on.stage != moment.stage || (on.name != moment.name && on.name != moment.also) {
+            return false;
+        }
+        if self.script.holds_no_more(step) {
             return false;
         }
         if step.when.at.is_some_and(|from| self.now < Time::from_start(from)) {
