@@ -195,6 +195,7 @@ impl World {
                 let at = At { machine: Some(machine), partition: Some(partition), ..At::default() };
                 let text = || format!("{:?}", capture.token);
                 self.recorder.said(self.now, Kind::Freeze, "begin", at, text);
+                self.recorder.count("freezes");
                 self.frozen.entry((machine, partition)).or_insert(self.now);
                 self.observe(Fact::Captured { node, partition, capture });
             }
