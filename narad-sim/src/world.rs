@@ -47,7 +47,7 @@ use self::queue::Queue;
 use self::replica::Hearing;
 use self::script::{Place, Script};
 use self::setup::Setup;
-use crate::metastore::{AbstractLog, Access, Output};
+use crate::metastore::{AbstractLog, Access, Output, Why};
 use crate::net::{Net, Parcel};
 use crate::oracle::{Fact, Look, Oracle};
 use crate::outcome::Violation;
@@ -81,6 +81,8 @@ pub(crate) enum Due {
     Join(usize),
     /// A question is asked, or an entry appended, once more.
     Again { machine: usize, operation: Box<Operation> },
+    /// Another leader is elected in the abstract log, by chance.
+    Election,
     /// An operator asks again.
     Ask(Box<act::Asked>, Place),
     /// What a step brought about ends.
@@ -240,6 +242,7 @@ impl World {
             }
             Due::Join(machine) => self.ask_to_join(machine),
             Due::Again { machine, operation } => self.again(machine, *operation),
+            Due::Election => self.change_leader(),
             Due::Ask(asked, place) => self.ask(*asked, place),
             Due::Undo(undo) => self.undo(*undo),
         }
@@ -248,7 +251,10 @@ impl World {
     fn happen_at(&mut self, machine: usize, what: Local) {
         match what {
             Local::Tick => {
-                let next = self.in_local_time(machine, self.setup.scenario.cluster.raft.tick);
+                let cluster = &self.setup.scenario.cluster;
+                let (tick, jitter) = (cluster.raft.tick, cluster.tick_jitter);
+                let late = self.machines[machine].latency.duration(Duration::ZERO..=jitter);
+                let next = self.in_local_time(machine, tick + late);
                 self.local(machine, next, Local::Tick);
                 self.feed(machine, Input::Tick);
             }
@@ -525,6 +531,29 @@ impl World {
             self.log_due = due;
             self.schedule(due, Due::Log);
         }
+    }
+
+    /// Plans the next change of leaders by chance, if the scenario has such.
+    pub(crate) fn plan_election(&mut self) {
+        let per_minute = self.setup.scenario.abstract_log.elections_per_minute.0;
+        if self.log.is_none() || per_minute <= 0.0 || self.is_live_phase {
+            return;
+        }
+        let mean = Duration::from_secs_f64(60.0 / per_minute);
+        let pause = self.chance.duration(mean / 4..=mean * 7 / 4);
+        self.schedule(self.now.after(pause), Due::Election);
+    }
+
+    fn change_leader(&mut self) {
+        if self.is_live_phase {
+            return;
+        }
+        let hearing = Hearing { net: &self.net, up: &self.up, by_node: &self.by_node };
+        if let Some(log) = self.log.as_mut() {
+            log.unseat(self.now, None, Why::Chance, &hearing);
+        }
+        self.plan_election();
+        self.plan_log();
     }
 
     /// Links, pauses or processes are not as they were.

@@ -46,9 +46,9 @@ impl Oracle {
     fn took_effect(&mut self, index: LogIndex, turn: &Turn<'_>, cx: &mut Cx<'_>) {
         match &turn.entry.command {
             Command::CompleteMove { partition, fence, .. } => {
+                let set = self.book.parts.get(partition).map(|part| part.plan.index);
                 let forced = matches!(fence, Fence::Forced { .. });
-                let by_hand = self.book.parts.get(partition).is_some_and(|part| part.plan.by_hand);
-                if forced || by_hand {
+                if forced || set.is_some_and(|set| self.plans.is_foreign(set)) {
                     self.plans.change(index);
                 }
                 self.flipped(*partition, turn, cx);
@@ -151,14 +151,15 @@ impl Oracle {
         let by_hand = turn.asked.is_some_and(|asked| asked.origin != Origin::Node);
         if let Some(part) = self.book.part_mut(partition) {
             part.replanned(true, cx.now);
-            part.plan.by_hand = by_hand;
+            (part.plan.by_hand, part.plan.index) = (by_hand, index);
         }
         if by_hand {
             self.plans.change(index);
             return;
         }
-        self.plans.begun(index, turn.asked.map(|asked| asked.seen), cx);
-        self.book.check_slots(self.hearsay(), cx);
+        let seen = turn.asked.map(|asked| asked.seen);
+        self.plans.begun(index, seen, cx);
+        self.book.check_slots(seen, self.hearsay(), cx);
     }
 
     /// Returns how old what a leader acts upon may be: what a mover said with its heartbeat, and

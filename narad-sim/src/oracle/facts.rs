@@ -171,7 +171,10 @@ impl Oracle {
                         cx,
                     );
                 }
-                self.deliveries.delivered(ids);
+                let new = self.deliveries.delivered(ids);
+                if let Some(part) = self.book.part_mut(partition).filter(|_| new) {
+                    part.delivered = cx.now;
+                }
             }
             Fact::ConsumerAck { node, partition, epoch, fetched, offset } => {
                 let life = self.book.life(node);

@@ -75,6 +75,16 @@ impl<'a> Healed<'a> {
         self.state.assignment(partition)?.target.filter(|target| self.is_well(*target))
     }
 
+    /// Returns the nodes that report that they hold what a flip left behind, and those that are not
+    /// there to say so.
+    fn left_behind(&self, partition: PartitionId, cx: &Cx<'_>) -> Vec<NodeId> {
+        let holds = |node: &NodeId| {
+            let machines = cx.look.node(*node).filter(|_| self.is_well(*node));
+            machines.is_none_or(|node| node.left_behind().any(|left| left == partition))
+        };
+        self.state.members().map(|member| member.id).filter(holds).collect()
+    }
+
     /// Whether the world has had its time since it began to heal.
     pub(super) fn had_its_time(&self, cx: &Cx<'_>) -> bool {
         cx.now.since(self.since.max(self.leaderless)) > self.patience
@@ -148,11 +158,13 @@ impl Book {
             for node in all.well.clone() {
                 l6_reclaim::check(part, node, &all, cx);
             }
+            let left = all.left_behind(part.id, cx);
             if !quiet {
-                s11_delivery::finish(part, deliveries, cx);
+                let moment = config.request_timeout * 4;
+                s11_delivery::finish(part, deliveries, &left, moment, cx);
             }
             for acked in &part.acked {
-                if quiet || s01_no_gap::is_excused(part, acked) {
+                if quiet || s01_no_gap::is_excused(part, acked, &left) {
                     excused.insert(acked.id);
                 }
             }

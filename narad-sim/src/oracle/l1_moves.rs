@@ -7,7 +7,7 @@
 //! that is refused, damage, a full or failing disk) may wait for ever, and must hold no slot if it
 //! waits for a promotion.
 
-use narad_core::ids::{NodeId, PartitionId};
+use narad_core::ids::NodeId;
 use narad_core::metastore::{Assignment, Status};
 use narad_core::mover::{Phase, Progress, Waiting};
 
@@ -66,7 +66,7 @@ pub(super) fn judge(
     if holds_slot_in_vain(&progress, waiting) {
         return Stand::Stuck(format!("it holds a slot although {reported}"));
     }
-    if is_true(part.id, row, waiting, all, cx) {
+    if is_true(part, row, target, waiting, all, cx) {
         Stand::Reported(reported)
     } else if patient {
         Stand::Going
@@ -84,8 +84,9 @@ fn holds_slot_in_vain(progress: &Progress, waiting: Waiting) -> bool {
 
 /// Whether what a move waits for is so.
 fn is_true(
-    partition: PartitionId,
+    part: &Part,
     row: &Assignment,
+    target: NodeId,
     waiting: Waiting,
     all: &Healed<'_>,
     cx: &Cx<'_>,
@@ -93,16 +94,17 @@ fn is_true(
     let source = cx.look.node(row.owner).filter(|_| all.is_well(row.owner));
     let dead = all.state.member(row.owner).is_none_or(|owner| owner.status != Status::Alive);
     match waiting {
-        Waiting::SourceUnreachable => source.is_none(),
+        Waiting::SourceUnreachable => source.is_none() || !cx.look.talks(target, row.owner),
         Waiting::SourceRefuses(_) => {
-            source.is_none_or(|source| source.fault(partition).is_some() || !source.is_registered())
+            source.is_none_or(|source| source.fault(part.id).is_some() || !source.is_registered())
         }
         Waiting::PromoteRefused(_) => dead || source.is_none(),
         Waiting::SourceMalformed
         | Waiting::SourceRestarted
         | Waiting::SourceDead
-        | Waiting::CopyUnverifiable
         | Waiting::FlipRejected(_) => false,
+        // What a disk lost behind its node's back is for an operator to repair.
+        Waiting::CopyUnverifiable => part.has_holes(),
         Waiting::LeaderUnreachable => all.leader.is_none(),
         // These last as long as their causes, which are the operator's or the workload's.
         Waiting::Damaged { .. }

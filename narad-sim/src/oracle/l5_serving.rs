@@ -46,7 +46,12 @@ pub(super) fn refused(part: &Part, node: NodeId, all: &Healed<'_>, cx: &mut Cx<'
     let serves = cx.look.node(node).and_then(|owner| owner.serving(part.id)).is_some();
     // Whatever made it refuse before is over by then, and its lease renewed.
     let moment = all.config.request_timeout * 4;
-    if serves && all.is_well(node) && cx.now.since(gate.since.max(all.leaderless)) > moment {
+    // A record that its disk has lost cannot be read.
+    if serves
+        && !part.has_holes()
+        && all.is_well(node)
+        && cx.now.since(gate.since.max(all.leaderless)) > moment
+    {
         cx.breach("L5", part.id, || format!("{node:?} serves it and turns a reader away"));
     }
 }

@@ -20,7 +20,8 @@ pub trait Look {
     /// Returns who leads the log now, by the newest term; `None` if nobody does.
     fn leader(&self) -> Option<NodeId>;
 
-    /// Returns whether `a` and `b` can exchange messages now, both ways.
+    /// Returns whether `a` and `b` can exchange messages now, both ways, and promptly: a link on
+    /// which a small message takes longer than a request may is as good as none.
     fn talks(&self, a: NodeId, b: NodeId) -> bool;
 
     /// Returns whether the node would acknowledge a commit to the partition now: its log is open,

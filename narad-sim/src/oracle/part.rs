@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use narad_core::ids::{
-    Attempt, Epoch, Generation, Incarnation, MoveId, NodeId, Offset, PartitionId, Token,
+    Attempt, Epoch, Generation, Incarnation, LogIndex, MoveId, NodeId, Offset, PartitionId, Token,
 };
 use narad_core::metastore::{Assignment, Fence, Residue};
 use narad_core::partition::{Capture, Position};
@@ -22,6 +22,8 @@ pub(super) struct Part {
     pub(super) gone: bool,
     /// Acknowledged records, in the order in which they were (S1, S11).
     pub(super) acked: Vec<Acked>,
+    /// When a record of it was last delivered for the first time (S11).
+    pub(super) delivered: Time,
     /// Directories that something other than the machines has changed.
     pub(super) damaged: BTreeSet<(NodeId, Directory)>,
     /// Nodes whose staging was changed so, and the lives in which it was: a life does not read again
@@ -147,6 +149,8 @@ pub(super) struct Frozen {
 pub(super) struct Plan {
     /// When its target was set.
     pub(super) since: Option<Time>,
+    /// The entry that set it.
+    pub(super) index: LogIndex,
     /// It is no planner's.
     pub(super) by_hand: bool,
     /// The mover waits.
@@ -188,6 +192,7 @@ impl Part {
             reigns: Vec::new(),
             gone: false,
             acked: Vec::new(),
+            delivered: Time::ZERO,
             damaged: BTreeSet::new(),
             rotten: BTreeMap::new(),
             serving: Vec::new(),
@@ -248,6 +253,11 @@ impl Part {
         if self.is_damaged(node, data) {
             self.rotten.insert(node, life);
         }
+    }
+
+    /// Whether a log that was ever live has lost bytes, so that its copies have holes, too.
+    pub(super) fn has_holes(&self) -> bool {
+        self.reigns.iter().any(|reign| self.is_damaged(reign.owner, reign.data))
     }
 
     /// Ends every freeze at a gate that the predicate picks.

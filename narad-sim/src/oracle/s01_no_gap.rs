@@ -75,9 +75,13 @@ fn is_acked_again(part: &Part, acked: &Acked) -> bool {
         .any(|other| later(&other))
 }
 
-/// Returns whether a record may be gone for good.
-pub(super) fn is_excused(part: &Part, acked: &Acked) -> bool {
-    part.gone || place(part, acked) == Place::Excused
+/// Returns whether a record may be gone for good, or waits on one of `left` to be produced again.
+pub(super) fn is_excused(part: &Part, acked: &Acked, left: &[NodeId]) -> bool {
+    match place(part, acked) {
+        Place::Live => part.gone,
+        Place::LeftBehind(node, _) => part.gone || left.contains(&node),
+        Place::Excused => true,
+    }
 }
 
 /// Whether retention has taken a record while it was in the live log.

@@ -2,8 +2,9 @@
 //! opening never creates an empty log when `min_end > 0`.
 //!
 //! Checked on the disk when a gate begins to serve in an epoch, and when an empty log is about to
-//! be made. That a flip names a directory which is complete is S8's check. What a disk lost behind
-//! its node's back may be missing; serving in spite of that is a breach.
+//! be made. That a flip names a directory which is complete is S8's check. Bytes that a
+//! disk lost behind its node's back may be missing in the middle; serving a log that ends too early
+//! is a breach in spite of that.
 
 use narad_core::ids::{Attempt, Epoch, NodeId, Offset};
 
@@ -25,7 +26,7 @@ pub(super) fn serves(part: &Part, node: NodeId, epoch: Epoch, cx: &mut Cx<'_>) {
             format!("{node:?} serves a log that ends at {:?}, before {least:?}", log.end)
         });
     }
-    if part.is_damaged(node, reign.data) {
+    if part.has_holes() {
         return;
     }
     let mut next = log.start;

@@ -118,13 +118,13 @@ pub(super) fn opened(
     let Some(last) = part.last().filter(|last| (last.owner, last.data) == (node, data)) else {
         return;
     };
-    let epoch = last.epoch;
+    let (epoch, floor) = (last.epoch, last.floor);
     // What was not on the disk when the log was closed, perhaps because the disk had failed, is
     // forgotten: this is as good as another life.
     part.consumers.life = None;
     // A first life of a reign begins with what was captured; later ones may have gone on.
     if let Some(moved) = part.consumers.moved.take() {
-        let lost = moved.acked_ahead.iter().find(|offset| {
+        let lost = moved.acked_ahead.iter().filter(|offset| **offset >= floor).find(|offset| {
             position.committed.is_none_or(|committed| **offset >= committed)
                 && position.acked_ahead.binary_search(offset).is_err()
         });
@@ -134,8 +134,6 @@ pub(super) fn opened(
             });
         }
     }
-    // What an earlier opening took and did not write down is gone with it, within a life too.
-    part.consumers.life = None;
     stands(part, (node, life, epoch), position, hwm, cx);
 }
 
@@ -146,7 +144,7 @@ pub(super) fn captured(part: &mut Part, owner: Owner, capture: &Capture, cx: &mu
     if part.consumers.life != Some(owner) {
         return;
     }
-    // What retention has removed needs no acknowledgement.
+    // What retention has taken needs no acknowledgement.
     let mut taken = part.consumers.taken.range(capture.listing.start..);
     let lost = taken.find(|offset| position.acked_ahead.binary_search(offset).is_err());
     if let Some(lost) = lost.copied() {

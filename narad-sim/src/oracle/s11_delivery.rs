@@ -2,9 +2,13 @@
 //! consumer that keeps acknowledging; duplicates only at named seams.
 //!
 //! At the end of the liveness phase every acknowledged or accepted record must have been delivered,
-//! unless S1 excuses it or its partition reports why it is not served. A record that one life of an
+//! unless S1 excuses it, its partition reports why it is not served, a node reports that it holds
+//! what a flip left behind, a disk lost bytes that stop a reader, or its consumers have not come to
+//! the end yet. A record that one life of an
 //! owner has taken the acknowledgement of must not be handed out by that life again: a seam is a
 //! change of owner, of life, or a reservation that ran out.
+
+use std::time::Duration;
 
 use narad_core::ids::{Epoch, Incarnation, NodeId, Offset};
 
@@ -25,11 +29,12 @@ pub(super) struct Deliveries {
 }
 
 impl Deliveries {
-    pub(super) fn delivered(&mut self, ids: &[u64]) {
-        for id in ids {
-            self.delivered += 1;
-            self.duplicates += u64::from(!self.seen.insert(*id));
-        }
+    /// Returns whether any of them is new.
+    pub(super) fn delivered(&mut self, ids: &[u64]) -> bool {
+        let new = ids.iter().filter(|id| self.seen.insert(**id)).count() as u64;
+        self.delivered += ids.len() as u64;
+        self.duplicates += ids.len() as u64 - new;
+        new > 0
     }
 }
 
@@ -56,12 +61,22 @@ pub(super) fn handed_out(
     }
 }
 
-/// Whatever was acknowledged in a partition that is served was delivered.
-pub(super) fn finish(part: &Part, deliveries: &Deliveries, cx: &mut Cx<'_>) {
-    let missed = part
-        .acked
-        .iter()
-        .find(|acked| !deliveries.seen.contains(acked.id) && !s01_no_gap::is_excused(part, acked));
+/// Whatever was acknowledged in a partition that is served was delivered. `left`: nodes that report
+/// that they hold what a flip left behind. `moment`: how long nothing new has been delivered if its
+/// consumers have come to the end.
+pub(super) fn finish(
+    part: &Part,
+    deliveries: &Deliveries,
+    left: &[NodeId],
+    moment: Duration,
+    cx: &mut Cx<'_>,
+) {
+    if cx.now.since(part.delivered) <= moment || part.has_holes() {
+        return;
+    }
+    let missed = part.acked.iter().find(|acked| {
+        !deliveries.seen.contains(acked.id) && !s01_no_gap::is_excused(part, acked, left)
+    });
     if let Some(Acked { id, offset, epoch }) = missed {
         cx.breach("S11", part.id, || {
             format!("record {id}, acknowledged at {offset:?} in {epoch:?}, was never delivered")

@@ -9,8 +9,9 @@
 //! [`lint`], which shares no code with the planner; what was asked for must be one of its moves;
 //! and with all of it applied, or all of it flipped, the next plan must be empty. Moves that take
 //! effect are counted from one change of members, topics, pins or targets to the next: no more than
-//! the first plan had. Operators' moves are no plan's, and their end is a change, too; so is a
-//! forced flip, since a dead owner's partitions count nowhere. No clock takes part.
+//! the first plan had. Operators' moves are no plan's; the end of a move from before is a change,
+//! too, since its partition can be moved again; so is a forced flip, since a dead owner's partitions
+//! count nowhere. No clock takes part.
 
 use narad_core::controller::placement;
 use narad_core::ids::{LogIndex, NodeId, PartitionId};
@@ -94,6 +95,12 @@ impl Plans {
                 format!("move {begun} begins although the first plan had {allowed}")
             });
         }
+    }
+
+    /// Whether a move that was set by an entry is none of the plans that count now: when it ends,
+    /// its partition can be moved again.
+    pub(super) fn is_foreign(&self, set: LogIndex) -> bool {
+        set <= self.changed
     }
 
     /// An entry changed something that a plan depends on.

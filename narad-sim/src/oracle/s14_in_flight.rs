@@ -3,21 +3,22 @@
 //!
 //! The first part is judged when a controller's target takes effect. Stuck are moves with a dead
 //! end, and those whose mover waits or has waited until a moment ago: the leader hears of that with
-//! a heartbeat. A policy that was narrowed a moment ago does not count yet, because the command was
+//! a heartbeat. An operator's move that the leader had not applied does not count: nothing bounds
+//! how many of those there are. A policy that was narrowed a moment ago does not count yet, because the command was
 //! admitted under the wider one. The second part is judged at every capture, of gates that are
 //! frozen by the present owner in the present epoch: another's freeze stops nobody.
 
 use std::time::Duration;
 
-use narad_core::ids::{NodeId, PartitionId};
+use narad_core::ids::{LogIndex, NodeId, PartitionId};
 use narad_core::metastore::{State, Status};
 
 use super::book::Book;
 use super::sink::{Cx, Subject};
 
 impl Book {
-    /// A controller's target took effect.
-    pub(super) fn check_slots(&self, hearsay: Duration, cx: &mut Cx<'_>) {
+    /// A controller's target took effect; its leader had applied everything up to `seen`.
+    pub(super) fn check_slots(&self, seen: Option<LogIndex>, hearsay: Duration, cx: &mut Cx<'_>) {
         let Some(state) = self.state() else { return };
         let mut allowed = state.policy().max_in_flight;
         if let Some((_, wider)) = self.narrowed.filter(|(at, _)| cx.now.since(*at) <= hearsay) {
@@ -28,8 +29,9 @@ impl Book {
             let ends_alive = !is_dead(state, row.owner)
                 && !row.target.is_some_and(|target| is_dead(state, target));
             let plan = self.parts.get(partition).map(|part| part.plan).unwrap_or_default();
+            let unseen = plan.by_hand && seen.is_some_and(|seen| seen < plan.index);
             let lately = plan.resumed.is_some_and(|at| cx.now.since(at) <= hearsay);
-            ends_alive && !plan.waiting && !lately
+            ends_alive && !plan.waiting && !lately && !unseen
         };
         // All of them are no more than those that move.
         if state.targeted().len() <= usize::try_from(allowed).unwrap_or(usize::MAX) {

@@ -439,14 +439,13 @@ choice! {
             /// Only there.
             "partition" partition: opt PartitionName => "\"orders/0\"";
         }
-        /// Stops the load in the background: producers, consumers and retention.
+        /// Stops the producers in the background; consumers go on.
         "quiet" Quiet {}
         /// Goes on with the load in the background.
         "busy" Busy {}
 
         /// Ends every fault that lasts: links, disks, pauses, lags, clock rates, and everything that
-        /// is held. Starts every process that is down, except those that were stopped for good by
-        /// `kill` or `stop` without `for`.
+        /// is held. Starts every process that is down.
         "heal-all" HealAll {}
         /// Writes a line into the trace.
         "note" Note {

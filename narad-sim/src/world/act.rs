@@ -8,6 +8,7 @@ use std::time::Duration;
 use narad_core::ids::NodeId;
 
 use super::clients::ClientDue;
+use super::observe::At;
 use super::script::Place;
 use super::traffic::address;
 use super::{Due, World};
@@ -16,6 +17,7 @@ use crate::net::{Parcel, Slow};
 use crate::oracle::Fact;
 use crate::scenario::{Action, Label, Platter, Side};
 use crate::time::Time;
+use crate::trace::Kind;
 
 pub(crate) use disks::DiskUndo;
 pub(crate) use operator::{Answered, Asked};
@@ -27,12 +29,14 @@ pub(crate) enum Undo {
     Unclog(Vec<(NodeId, NodeId)>),
     Hasten(Vec<(NodeId, NodeId)>),
     Disk(usize, DiskUndo),
+    Lag(usize),
 }
 
 impl World {
     /// Does what a step says.
     pub(super) fn act(&mut self, label: &Label, action: &Action, place: Place) {
         self.recorder.count_fault(action.word());
+        self.machine_changed(action, place);
         match action {
             // Done on the spot, to what they were set off by.
             Action::Hold {}
@@ -78,6 +82,7 @@ impl World {
             }
             Action::Clog { from, to, both, lasting } => {
                 let links = self.links(from, to, *both, place);
+                self.links_changed("clog", &links);
                 for (from, to) in &links {
                     self.net.clog(*from, *to);
                 }
@@ -144,6 +149,27 @@ impl World {
         }
     }
 
+    /// Writes down what is done to a clock or a disk.
+    fn machine_changed(&mut self, action: &Action, place: Place) {
+        let node = match action {
+            Action::ClockRate { node, .. }
+            | Action::ClockJump { node, .. }
+            | Action::WallJump { node, .. }
+            | Action::Suspend { node, .. }
+            | Action::Lag { node, .. }
+            | Action::DiskFail { node, .. }
+            | Action::DiskFull { node, .. }
+            | Action::DiskSlow { node, .. }
+            | Action::DiskStuck { node, .. }
+            | Action::Rot { node, .. }
+            | Action::Erase { node, .. } => node,
+            _ => return,
+        };
+        let at = At { machine: self.who(node, place), ..At::default() };
+        let text = || format!("{action:?}");
+        self.recorder.said(self.now, Kind::Fault, action.word(), at, text);
+    }
+
     fn act_on_machine(&mut self, label: &Label, action: &Action, place: Place) {
         let now = self.now;
         match action {
@@ -161,10 +187,17 @@ impl World {
                     self.start(at);
                 }
             }
-            Action::Kill { node, lasting } | Action::Stop { node, lasting } => {
+            Action::Kill { node, lasting } => {
                 let Some(at) = self.who(node, place) else { return };
                 if self.machines[at].process.is_some() {
                     self.kill(at);
+                }
+                self.start_after(at, *lasting);
+            }
+            Action::Stop { node, lasting } => {
+                let Some(at) = self.who(node, place) else { return };
+                if self.machines[at].process.is_some() {
+                    self.stop(at);
                 }
                 self.start_after(at, *lasting);
             }
@@ -208,7 +241,12 @@ impl World {
             Action::Lag { node, lasting } => {
                 let Some(at) = self.who(node, place) else { return };
                 let until = now.after(*lasting);
-                self.machines[at].lags_until = self.machines[at].lags_until.max(until);
+                let it = &mut self.machines[at];
+                it.lags_until = it.lags_until.max(until);
+                if let (Some(log), Some(node)) = (self.log.as_mut(), it.node) {
+                    log.hold(node);
+                    self.undo_after(Some(*lasting), Undo::Lag(at));
+                }
             }
             _ => {}
         }
@@ -305,6 +343,7 @@ impl World {
         match undo {
             Undo::Heal(links) => self.heal(&links),
             Undo::Unclog(links) => {
+                self.links_changed("unclog", &links);
                 for (from, to) in links {
                     let parcels = self.net.unclog(self.now, from, to);
                     self.release_parcels(parcels);
@@ -316,10 +355,33 @@ impl World {
                 }
             }
             Undo::Disk(at, undo) => self.undo_disk(at, undo),
+            Undo::Lag(at) => self.catch_up(at),
+        }
+    }
+
+    /// Lets a replica that lags catch up, unless a later step wants it to lag on.
+    fn catch_up(&mut self, at: usize) {
+        let it = &self.machines[at];
+        if it.lags_until > self.now {
+            return;
+        }
+        if let (Some(log), Some(node)) = (self.log.as_mut(), it.node) {
+            log.release(self.now, node);
+        }
+        self.plan_log();
+    }
+
+    /// Writes down what was done to links.
+    fn links_changed(&mut self, name: &'static str, links: &[(NodeId, NodeId)]) {
+        let machine = |node: NodeId| usize::try_from(node.0).ok().and_then(|no| no.checked_sub(1));
+        for (from, to) in links {
+            let (from, to) = (machine(*from), machine(*to));
+            self.recorder.line(self.now, Kind::Fault, name, from, to, None);
         }
     }
 
     fn cut(&mut self, links: &[(NodeId, NodeId)]) {
+        self.links_changed("cut", links);
         for (from, to) in links {
             let lost = self.net.cut(*from, *to);
             for parcel in lost {
@@ -330,6 +392,7 @@ impl World {
     }
 
     fn heal(&mut self, links: &[(NodeId, NodeId)]) {
+        self.links_changed("heal", links);
         for (from, to) in links {
             self.net.heal(*from, *to);
         }
@@ -389,6 +452,7 @@ impl World {
             machine.clock.set_rate(now, 0);
             machine.clock.go(now);
             machine.lags_until = Time::ZERO;
+            self.catch_up(at);
             self.go_on(at);
             self.clock_changed(at);
             let machine = &self.machines[at];

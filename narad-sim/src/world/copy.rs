@@ -169,6 +169,7 @@ impl World {
         if matches!(outcome, StagingOutcome::Copy(Ok(_))) {
             self.observe(Fact::Copied { node, partition, bytes: carried });
         }
+        self.written(machine, carried);
         Some(Outcome::Stage(outcome))
     }
 }

@@ -8,7 +8,7 @@ use narad_core::freeze::Authority;
 use narad_core::freeze::gate::Standing;
 use narad_core::freeze::handoff::FreezeFault;
 use narad_core::ids::{LogIndex, NodeId, PartitionId, Token, TopicId};
-use narad_core::metastore::{Command, State};
+use narad_core::metastore::{Command, Entry, State};
 use narad_core::mover::{self, What};
 use narad_core::node::{Event, Node, Note, Operation, StagingOutcome};
 use narad_core::partition::Capture;
@@ -43,12 +43,14 @@ impl World {
                 let partition = partition_of_command(&entry.command);
                 self.recorder.told(machine, &event);
                 let at = At { machine: Some(machine), partition, ..At::default() };
-                let text = || format!("entry {index} by {}: {:?}", entry.by, entry.command);
-                self.recorder.said(self.now, Kind::Applied, name, at, text);
                 self.observe(Fact::Applied { node, index: *index, entry });
+                let ending = self.ending_of(*index);
+                if self.recorder.is_traced() {
+                    let text = self.entry_text(*index, entry, ending);
+                    self.recorder.said(self.now, Kind::Applied, name, at, || text);
+                }
                 let is_first = *index > self.committed;
                 self.committed = self.committed.max(*index);
-                let ending = self.ending_of(*index);
                 let moment = Moment {
                     partition,
                     entry: Some(entry),
@@ -56,7 +58,9 @@ impl World {
                     ..Moment::new(Stage::Applied, name, machine)
                 };
                 if is_first {
-                    self.recorder.count_command(name);
+                    if ending == Some(Ending::Ok) {
+                        self.recorder.count_command(name);
+                    }
                     self.log_grew(*index, &entry.command);
                     let _ = self.meet(Moment { stage: Stage::Committed, ..moment });
                 }
@@ -80,6 +84,21 @@ impl World {
             }
             _ => {}
         }
+    }
+
+    /// Returns what an entry says and what came of it, for people and for reports.
+    fn entry_text(&self, index: LogIndex, entry: &Entry, ending: Option<Ending>) -> String {
+        let reply = ending.map_or("unknown", |ending| match ending {
+            Ending::Ok => "applied",
+            Ending::Rejected | Ending::Failed | Ending::Unknown => "rejected",
+        });
+        let row = partition_of_command(&entry.command)
+            .and_then(|partition| self.oracle.state()?.assignment(partition));
+        let row = row.map_or_else(String::new, |row| {
+            let owner = self.machine_of(row.owner).map_or(0, |at| at + 1);
+            format!(" owner=n{owner} epoch={}", row.epoch)
+        });
+        format!("entry {index} by {}: {:?}{row} reply={reply}", entry.by, entry.command)
     }
 
     /// Returns how an entry ended, if it is not too long ago.
@@ -176,6 +195,7 @@ impl World {
                 let at = At { machine: Some(machine), partition: Some(partition), ..At::default() };
                 let text = || format!("{:?}", capture.token);
                 self.recorder.said(self.now, Kind::Freeze, "begin", at, text);
+                self.recorder.count("freezes");
                 self.frozen.entry((machine, partition)).or_insert(self.now);
                 self.observe(Fact::Captured { node, partition, capture });
             }

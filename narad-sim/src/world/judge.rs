@@ -116,8 +116,11 @@ impl World {
             let why = if it.expect.is_at_the_end() || it.from.is_some() {
                 self.unmet(&it.expect)
             } else {
-                let event = it.expect.when.on.as_ref().map(|on| on.name);
-                Some(format!("what it waits for never came: {}", event.unwrap_or("a step")))
+                let when = &it.expect.when;
+                let event = when.on.as_ref().map(|on| on.name.to_owned());
+                let step = when.since.as_ref().map(|label| format!("the step \"{}\"", label.0));
+                let missed = event.into_iter().chain(step).collect::<Vec<_>>().join(" after ");
+                Some(format!("what it waits for never came: {missed}"))
             };
             if let Some(why) = why {
                 self.violated("expect", why);
@@ -169,7 +172,7 @@ impl World {
             Condition::Process { node, is } => {
                 let at = node.0 as usize - 1;
                 let machine = &self.machines[at];
-                let found = match (&machine.process, machine.wanted) {
+                let found = match (&machine.process, machine.gave_up) {
                     (Some(_), _) => ProcessIs::Up,
                     (None, true) => ProcessIs::Stopped,
                     (None, false) => ProcessIs::Down,
@@ -186,6 +189,10 @@ impl World {
             }
             Condition::Count { of, is, at_least, at_most } => {
                 let count = self.counted(*of);
+                Found(is_within(count, *is, *at_least, *at_most), count.to_string())
+            }
+            Condition::Taken { of, is, at_least, at_most } => {
+                let count = self.script.taken_of(of);
                 Found(is_within(count, *is, *at_least, *at_most), count.to_string())
             }
             Condition::Reply { of, is, reason } => match self.replies.get(of) {
@@ -286,7 +293,7 @@ impl World {
             Counter::MovesDone => summary.moves_done,
             Counter::MovesForced => summary.moves_forced,
             Counter::MovesGivenUp => summary.moves_given_up,
-            Counter::Freezes => summary.freezes_us.len() as u64,
+            Counter::Freezes => self.recorder.count_of("freezes"),
             Counter::CopiedBytes => summary.copied_bytes,
             Counter::FlipsRejected => self.recorder.notes_of("mover-flip-rejected", None, None),
             Counter::Revokes => self.recorder.commands_of("revoke"),
@@ -378,6 +385,10 @@ impl World {
             ("time".to_owned(), self.now.to_string()),
             ("events".to_owned(), self.recorder.events.to_string()),
         ];
+        let named = |partition: PartitionId| self.recorder.partition_name(partition);
+        let shown = |node: NodeId| {
+            self.machine_of(node).map_or_else(|| node.to_string(), |at| format!("n{}", at + 1))
+        };
         for (at, machine) in self.machines.iter().enumerate() {
             let name = format!("n{}", at + 1);
             let Some(process) = &machine.process else {
@@ -393,7 +404,7 @@ impl World {
             out.push((format!("{name} believes to lead"), leader));
             for (partition, progress) in node.moves() {
                 let value = format!("{:?}, waiting {:?}", progress.phase, progress.waiting);
-                out.push((format!("{name} move of {partition}"), value));
+                out.push((format!("{name} move of {}", named(partition)), value));
             }
             for (partition, row) in node.state().assignments() {
                 if let Some(seat) = process.broker.find(partition)
@@ -407,16 +418,23 @@ impl World {
                         bounds.end,
                         seat.slot.commits()
                     );
-                    out.push((format!("{name} log of {partition} in {}", row.epoch), value));
+                    out.push((
+                        format!("{name} log of {} in {}", named(partition), row.epoch),
+                        value,
+                    ));
                 }
             }
         }
         if let Some(state) = self.newest() {
             for (partition, row) in state.assignments() {
-                let target = row.target.map_or(String::new(), |to| format!(" -> {to}"));
-                let value =
-                    format!("{}{target}, epoch {}, move {}", row.owner, row.epoch, row.move_id);
-                out.push((format!("row of {partition}"), value));
+                let target = row.target.map_or(String::new(), |to| format!(" -> {}", shown(to)));
+                let value = format!(
+                    "{}{target}, epoch {}, move {}",
+                    shown(row.owner),
+                    row.epoch,
+                    row.move_id
+                );
+                out.push((format!("row of {}", named(partition)), value));
             }
             for member in state.members() {
                 let value = format!(

@@ -96,6 +96,13 @@ impl Recorder {
         self.hash.write(bytes);
     }
 
+    /// Returns a partition as people call it.
+    pub(crate) fn partition_name(&self, partition: PartitionId) -> String {
+        let topic = self.topics.get(&partition.topic.0);
+        let topic = topic.cloned().unwrap_or_else(|| partition.topic.to_string());
+        format!("{topic}/{}", partition.index)
+    }
+
     /// Writes a line, and returns its number.
     pub(crate) fn put(&mut self, now: Time, kind: Kind, name: &str, at: At, text: String) -> u64 {
         let n = self.lines;

@@ -12,7 +12,7 @@ use narad_core::node::{
 };
 use narad_core::peer::Request;
 use narad_runtime::copy::CancelFlag;
-use narad_runtime::disk::mem::Keep;
+use narad_runtime::disk::mem::{Keep, Step};
 use narad_runtime::store::identity;
 
 use super::machine::Running;
@@ -188,7 +188,11 @@ impl World {
         let range = disk.operation.least..=disk.operation.most;
         let it = &mut self.machines[machine];
         if is_disk {
-            it.slower_by + it.latency.duration(range)
+            let mut takes = it.slower_by + it.latency.duration(range);
+            if it.latency.happens(disk.slow.0) {
+                takes += it.latency.duration(disk.slow_for.least..=disk.slow_for.most);
+            }
+            takes
         } else {
             Duration::from_micros(1 + it.latency.below(10))
         }
@@ -386,6 +390,39 @@ impl World {
     pub(super) fn arm(&mut self, machine: usize, crash: Option<super::machine::CrashWithin>) {
         if let Some((steps, ..)) = crash {
             self.machines[machine].disk.stop_after(steps);
+        }
+        self.chance_of_error(machine);
+    }
+
+    /// A disk is busy for as long as so many bytes take.
+    pub(super) fn written(&mut self, machine: usize, bytes: u64) {
+        let per_second = self.setup.scenario.disk.bandwidth.0.max(1);
+        let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(per_second);
+        let takes = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
+        let until = self.now.after(takes);
+        let busy = &mut self.machines[machine].disk_stuck_until;
+        *busy = (*busy).max(until);
+    }
+
+    /// Lets a step of the disk fail by chance.
+    pub(super) fn chance_of_error(&mut self, machine: usize) {
+        const STEPS: [Step; 7] = [
+            Step::Read,
+            Step::Write,
+            Step::SetLen,
+            Step::Sync,
+            Step::Create,
+            Step::Rename,
+            Step::SyncDir,
+        ];
+        let chance = self.setup.scenario.disk.error.0;
+        let it = &mut self.machines[machine];
+        if chance <= 0.0 || !it.latency.happens(chance) {
+            return;
+        }
+        if let Some(step) = it.latency.pick(&STEPS) {
+            it.disk.fail(*step, 0);
+            self.recorder.count_fault("disk-error");
         }
     }
 

@@ -48,6 +48,7 @@ impl World {
         assert!(self.machines[machine].process.is_none(), "one process a machine");
         self.machines[machine].life += 1;
         self.machines[machine].wanted = true;
+        self.machines[machine].gave_up = false;
         self.machines[machine].wake_at = Time::NEVER;
         let now = self.now;
         self.machines[machine].clock.restart(now);
@@ -67,6 +68,7 @@ impl World {
             // Nobody yet: it asks to be admitted first.
             Ok(None) => {}
             Err(why) => {
+                self.machines[machine].gave_up = true;
                 let at = At { machine: Some(machine), ..At::default() };
                 self.recorder.said(now, Kind::Fault, "does-not-start", at, || why);
                 self.recorder.count_fault("does-not-start");
@@ -171,6 +173,14 @@ impl World {
         self.end_process(machine, End::Killed, narad_runtime::disk::MemDisk::kill);
     }
 
+    /// Ends the process as an operator does: what is in memory only is written down before.
+    pub(crate) fn stop(&mut self, machine: usize) {
+        if let Some(process) = &self.machines[machine].process {
+            process.broker.flush_positions();
+        }
+        self.end_process(machine, End::Stopped, narad_runtime::disk::MemDisk::kill);
+    }
+
     /// Ends the process and drops what was not synced, except for what `keep` says.
     pub(crate) fn power_loss(&mut self, machine: usize, keep: Keep) {
         if let Some(store) = &self.machines[machine].log {
@@ -204,6 +214,7 @@ impl World {
         let now = self.now;
         let it = &mut self.machines[machine];
         it.wanted = false;
+        it.gave_up = matches!(how, End::Gave);
         it.life += 1;
         it.paused = None;
         it.joins_through = None;

@@ -145,6 +145,13 @@ impl Script {
         self.recorded.get(label)
     }
 
+    /// Returns how often the steps of a label were taken.
+    pub(crate) fn taken_of(&self, label: &Label) -> u64 {
+        let of = |step: &Step| step.label.as_ref() == Some(label);
+        let steps = self.steps.iter().zip(&self.states);
+        steps.filter(|(step, _)| of(step)).map(|(_, state)| u64::from(state.taken)).sum()
+    }
+
     /// Stops taking steps: from here on the world only heals.
     pub(crate) fn end(&mut self) {
         self.watched = [false; Stage::ALL.len()];

@@ -10,8 +10,12 @@ use narad_runtime::log::{Record, Retention};
 use super::machine::Batch;
 use super::message::{Ack, Fetch, Fetched, Message, Payload, Produce, Produced};
 use super::records::id_of;
-use super::{Local, World};
+use super::script::{Moment, Verdict};
+use super::{Due, Local, World};
 use crate::oracle::{Fact, Read};
+use crate::scenario::vocabulary::COMMIT;
+use crate::scenario::{Ending, Stage};
+use crate::time::Time;
 use crate::trace::Kind;
 
 impl World {
@@ -61,7 +65,35 @@ impl World {
         appending.batch = Some(Batch { pending, from, records, appended: None });
         let delay = it.slower_by + it.latency.duration(range);
         let at = self.after_disk(machine, delay);
-        self.local(machine, at, Local::Append(partition));
+        self.meet_commit(Stage::Effect, machine, partition, at, Local::Append(partition));
+    }
+
+    /// Goes on with an append, unless a step holds it up.
+    fn meet_commit(
+        &mut self,
+        stage: Stage,
+        machine: usize,
+        partition: PartitionId,
+        at: Time,
+        next: Local,
+    ) {
+        let moment = Moment { partition: Some(partition), ..Moment::new(stage, COMMIT, machine) };
+        match self.meet(moment) {
+            Verdict::Gone => {}
+            Verdict::Hold(label) => {
+                let life = self.machines[machine].life;
+                self.script.keep(label, Due::Local { machine, life, what: next });
+            }
+            Verdict::Later(later) => self.local(machine, later.max(at), next),
+            // It is no message that could be lost or come twice, and no disk fails in it.
+            Verdict::Pass
+            | Verdict::Drop
+            | Verdict::Twice(_)
+            | Verdict::Record(_)
+            | Verdict::Corrupt
+            | Verdict::Fail(_)
+            | Verdict::Crash(..) => self.local(machine, at, next),
+        }
     }
 
     /// Writes the batch that was admitted.
@@ -70,6 +102,8 @@ impl World {
         let it = &mut self.machines[machine];
         it.disk.set_now(it.clock.wall_ms(now));
         let Some(node) = it.node else { return };
+        self.chance_of_error(machine);
+        let it = &mut self.machines[machine];
         let process = it.process.as_mut().expect("it runs");
         let Some(batch) = process.appends.get_mut(&partition).and_then(|it| it.batch.as_mut())
         else {
@@ -82,7 +116,6 @@ impl World {
         batch.appended = Some(appended);
         let ids: Vec<u64> = batch.records.iter().map(id_of).collect();
         let pause = Duration::from_micros(1 + it.latency.below(20));
-        self.local(machine, now.after(pause), Local::Recheck(partition));
         if let Some(first) = told {
             self.observe(Fact::Appended { node, partition, epoch, first, ids: &ids });
         }
@@ -90,6 +123,8 @@ impl World {
             let soon = now.after(Duration::from_micros(50));
             self.local(machine, soon, Local::Tell(Box::new(Event::Poisoned(partition))));
         }
+        let at = now.after(pause);
+        self.meet_commit(Stage::Performed, machine, partition, at, Local::Recheck(partition));
     }
 
     /// Asks the gate whether what was written may be acknowledged.
@@ -110,6 +145,7 @@ impl World {
         let first = first.unwrap_or(Offset(0));
         let judged = process.broker.seat(partition).slot.finish(pending, appended);
         let ids: Vec<u64> = records.iter().map(id_of).collect();
+        let ending = if judged.is_ok() { Ending::Ok } else { Ending::Rejected };
         match judged {
             Ok(committed) => {
                 self.recorder.records(now, Kind::Ack, machine, partition, ids.len());
@@ -124,6 +160,14 @@ impl World {
                 self.recorder.count("refused");
                 self.reply_to_producers(machine, from, Produced::Refused);
             }
+        }
+        let moment = Moment {
+            partition: Some(partition),
+            ending: Some(ending),
+            ..Moment::new(Stage::Done, COMMIT, machine)
+        };
+        if self.meet(moment) == Verdict::Gone {
+            return;
         }
         self.answer_freezes(machine, partition);
         self.begin_batch(machine, partition);

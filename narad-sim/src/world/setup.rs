@@ -16,7 +16,7 @@ use narad_runtime::wire::Wire as _;
 
 use super::clients::Clients;
 use super::machine::Machine;
-use super::observe::{Recorder, Sink};
+use super::observe::{At, Recorder, Sink};
 use super::script::Script;
 use super::{Due, World};
 use crate::clock::Clock;
@@ -26,6 +26,7 @@ use crate::oracle::Oracle;
 use crate::random::Random;
 use crate::scenario::{MetastoreKind, Scenario};
 use crate::time::Time;
+use crate::trace::Kind;
 
 /// The wall clock when a world begins: the first day of 2026.
 const WALL_MS: i64 = 1_767_225_600_000;
@@ -102,7 +103,9 @@ impl World {
         for topic in genesis.topics() {
             self.recorder.name_topic(topic.id.0, topic.name.as_str());
         }
+        self.tell_limits();
         self.plan_steps();
+        self.plan_election();
         self.plan_expectations();
         for at in 0..self.setup.scenario.cluster.nodes as usize {
             let node = NodeId(at as u64 + 1);
@@ -116,6 +119,24 @@ impl World {
             self.attend(partition);
         }
         self.preload(genesis);
+    }
+}
+
+impl World {
+    /// Writes down the limits that a report compares with.
+    fn tell_limits(&mut self) {
+        let (policy, config) = (&self.setup.policy, &self.setup.config);
+        let text = format!(
+            "freeze_max={:?} freeze_duty_percent={} max_in_flight={} lease={:?} dead_timeout={:?} \
+             force_promote_after={:?}",
+            config.freeze_max,
+            config.freeze_duty_percent,
+            policy.max_in_flight,
+            policy.lease,
+            policy.dead_timeout,
+            policy.force_promote_after
+        );
+        self.recorder.said(self.now, Kind::Note, "limits", At::default(), || text);
     }
 }
 
@@ -149,6 +170,7 @@ fn machine(setup: &Setup, at: usize, genesis: &State, random: &Random) -> Machin
         slower_by: std::time::Duration::ZERO,
         saved: BTreeMap::new(),
         wanted: false,
+        gave_up: false,
         joins_through: None,
         latency: random.branch("latency"),
         wake_at: Time::NEVER,
@@ -280,12 +302,25 @@ fn wire(scenario: &Scenario) -> Wire {
 
 fn abstract_log(scenario: &Scenario) -> (Pace, Faults) {
     let log = &scenario.abstract_log;
-    let pace = Pace { snapshot_entries: log.snapshot_entries, ..Pace::default() };
+    let raft = &scenario.cluster.raft;
+    let pace = Pace {
+        hop: log.apply.least..=log.apply.most,
+        election: raft.tick * raft.election_ticks_min..=raft.tick * raft.election_ticks_max,
+        snapshot_entries: log.snapshot_entries,
+        keep_entries: raft.keep_entries.min(log.snapshot_entries),
+    };
+    let changes = log.elections_per_minute.0 > 0.0;
+    let believes = if changes && !log.deposed_believes.most.is_zero() { 0.5 } else { 0.0 };
     let faults = Faults {
         lose: log.lost.0,
         late: log.late.0,
         twice: log.twice.0,
         late_max: log.late_by.most,
+        // What a change of leaders may bring: entries that do not survive it, a leader that has not
+        // heard of it, a node that is given a snapshot.
+        forget: if changes { 0.2 } else { 0.0 },
+        stubborn: log.stubborn.0.max(believes),
+        skip: if changes { 0.05 } else { 0.0 },
         ..Faults::default()
     };
     (pace, faults)

@@ -190,6 +190,10 @@ impl World {
     /// A message that nothing meddles with any more is given to its machine.
     pub(super) fn deliver_now(&mut self, message: Message) {
         let (from, to) = (message.from, message.to);
+        if self.lags(to, &message.payload) {
+            let at = self.machines[to].lags_until;
+            return self.schedule(at, Due::Deliver(Box::new(message)));
+        }
         if self.machines[to].process.is_none() && !matches!(message.payload, Payload::Answer { .. })
         {
             return self.refuse(message);
@@ -203,6 +207,13 @@ impl World {
         };
         self.recorder.put(self.now, Kind::Deliver, message.payload.name(), at, String::new());
         self.deliver(message);
+    }
+
+    /// Whether a replica that lags is not to have a message yet: entries and snapshots wait, and
+    /// whatever keeps the cluster together passes.
+    fn lags(&self, to: usize, payload: &Payload) -> bool {
+        self.machines[to].lags_until > self.now
+            && matches!(payload.name(), "raft-append" | "raft-snapshot")
     }
 
     fn deliver(&mut self, message: Message) {

@@ -398,3 +398,35 @@ fn declaring_a_partition_lost_excuses_what_is_lost_with_it() {
     bench.oracle.finish_safety(0, &bench.sight);
     bench.holds();
 }
+
+/// Covers S7: what retention has taken needs no acknowledgement.
+#[test]
+fn a_capture_may_forget_what_retention_took() {
+    let mut bench = Bench::cluster(3);
+    let birth = Attempt::birth(N1);
+    bench.write(1, birth, 1, &[11, 12, 13]);
+    let partition = bench.p(0);
+    bench.tell(Fact::Retained { node: N1, partition, start: Offset(2) });
+    bench.set_log(1, birth, 2, &[13], 3);
+    bench.consume(1, 1, 1, 1);
+    bench.plan(2);
+    let token = bench.token(1);
+    bench.capture(1, birth, token, at(0, &[]));
+    bench.holds();
+}
+
+/// Covers S3, S8: a hole that the source's disk made is in its copies, too, and no breach of theirs.
+#[test]
+fn holes_of_a_damaged_source_are_excused_in_its_copy() {
+    let (mut bench, attempt, capture) = captured();
+    let (partition, birth) = (bench.p(0), Attempt::birth(N1));
+    let change = DiskChange::Rotted(partition, Directory::Installed(birth));
+    bench.tell(Fact::Disk { node: N1, change });
+    bench.log_mut(1, birth).records.remove(1);
+    bench.log_mut(2, attempt).records.remove(1);
+    let flip = bench.flip(attempt, &capture);
+    bench.commit(2, flip);
+    bench.serve(2, 2, 1);
+    bench.oracle.finish_safety(0, &bench.sight);
+    bench.holds();
+}

@@ -13,7 +13,6 @@ use super::super::script::Place;
 use super::Undo;
 use crate::oracle::{Directory, DiskChange, Fact};
 use crate::scenario::{Action, DiskAction, Files};
-use crate::time::Time;
 
 /// What ends a disk's fault.
 #[derive(Clone, Debug)]
@@ -21,7 +20,7 @@ pub(crate) enum DiskUndo {
     Faults(Vec<FaultId>),
     Room,
     Slow(Duration),
-    Stuck(Time),
+    Raft,
 }
 
 impl World {
@@ -29,6 +28,10 @@ impl World {
         match action {
             Action::DiskFail { node, action, what, partition, skip, times, lasting } => {
                 let Some(at) = self.who(node, place) else { return };
+                if *what == Some(Files::Raft) {
+                    self.fail_raft(at, true);
+                    return self.undo_after(*lasting, Undo::Disk(at, DiskUndo::Raft));
+                }
                 let partition = partition.as_ref().and_then(|name| self.partition(name));
                 let below = self.below(at, *what, partition);
                 let ids = self.inject(at, *action, &below, *skip, *times);
@@ -75,12 +78,20 @@ impl World {
             DiskUndo::Faults(ids) => ids.into_iter().for_each(|id| machine.disk.clear(id)),
             DiskUndo::Room => machine.disk.set_quota(quota),
             DiskUndo::Slow(by) => machine.slower_by = machine.slower_by.saturating_sub(by),
-            DiskUndo::Stuck(until) => machine.disk_stuck_until = until,
+            DiskUndo::Raft => self.fail_raft(at, false),
+        }
+    }
+
+    /// Lets the store of Raft's log fail, which ends the process, or mends it.
+    fn fail_raft(&self, at: usize, is_failing: bool) {
+        if let Some(log) = &self.machines[at].log {
+            log.set_failing(is_failing);
         }
     }
 
     /// Makes a disk work again; what it has lost stays lost.
     pub(super) fn heal_disk(&mut self, at: usize) {
+        self.fail_raft(at, false);
         let machine = &mut self.machines[at];
         machine.disk.clear_faults();
         machine.disk.set_quota(None);
