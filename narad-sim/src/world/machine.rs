@@ -53,6 +53,8 @@ pub(crate) struct Machine {
     pub(crate) saved: BTreeMap<String, Saved>,
     /// Whether somebody starts it again when it ends by itself.
     pub(crate) wanted: bool,
+    /// Its last process ended, or did not start, because it could not go on.
+    pub(crate) gave_up: bool,
     /// The member that it asks to be admitted through.
     pub(crate) joins_through: Option<usize>,
     pub(crate) latency: Random,

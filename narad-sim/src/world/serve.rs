@@ -10,9 +10,13 @@ use narad_runtime::log::{Record, Retention};
 use super::machine::Batch;
 use super::message::{Ack, Fetch, Fetched, Message, Payload, Produce, Produced};
 use super::records::id_of;
+use super::script::{Moment, Verdict};
 use super::traffic::address;
-use super::{Local, World};
+use super::{Due, Local, World};
 use crate::oracle::{Fact, Read};
+use crate::scenario::vocabulary::COMMIT;
+use crate::scenario::{Ending, Stage};
+use crate::time::Time;
 use crate::trace::Kind;
 
 impl World {
@@ -60,9 +64,37 @@ impl World {
         appending.batch = Some(Batch { pending, from, records, appended: None });
         let delay = it.slower_by + it.latency.duration(range);
         let at = self.after_disk(machine, delay);
-        self.local(machine, at, Local::Append(partition));
         if let Some(node) = node {
             self.observe(Fact::Admitted { node, partition, epoch });
+        }
+        self.meet_commit(Stage::Effect, machine, partition, at, Local::Append(partition));
+    }
+
+    /// Goes on with an append, unless a step holds it up.
+    fn meet_commit(
+        &mut self,
+        stage: Stage,
+        machine: usize,
+        partition: PartitionId,
+        at: Time,
+        next: Local,
+    ) {
+        let moment = Moment { partition: Some(partition), ..Moment::new(stage, COMMIT, machine) };
+        match self.meet(moment) {
+            Verdict::Gone => {}
+            Verdict::Hold(label) => {
+                let life = self.machines[machine].life;
+                self.script.keep(label, Due::Local { machine, life, what: next });
+            }
+            Verdict::Later(later) => self.local(machine, later.max(at), next),
+            // It is no message that could be lost or come twice, and no disk fails in it.
+            Verdict::Pass
+            | Verdict::Drop
+            | Verdict::Twice(_)
+            | Verdict::Record(_)
+            | Verdict::Corrupt
+            | Verdict::Fail(_)
+            | Verdict::Crash(..) => self.local(machine, at, next),
         }
     }
 
@@ -86,7 +118,6 @@ impl World {
         batch.appended = Some(appended);
         let ids: Vec<u64> = batch.records.iter().map(id_of).collect();
         let pause = Duration::from_micros(1 + it.latency.below(20));
-        self.local(machine, now.after(pause), Local::Recheck(partition));
         if let Some(first) = told {
             self.observe(Fact::Appended { node, partition, epoch, first, ids: &ids });
         }
@@ -94,6 +125,8 @@ impl World {
             let soon = now.after(Duration::from_micros(50));
             self.local(machine, soon, Local::Tell(Box::new(Event::Poisoned(partition))));
         }
+        let at = now.after(pause);
+        self.meet_commit(Stage::Performed, machine, partition, at, Local::Recheck(partition));
     }
 
     /// Asks the gate whether what was written may be acknowledged.
@@ -114,6 +147,7 @@ impl World {
         let first = first.unwrap_or(Offset(0));
         let judged = process.broker.seat(partition).slot.finish(pending, appended);
         let ids: Vec<u64> = records.iter().map(id_of).collect();
+        let ending = if judged.is_ok() { Ending::Ok } else { Ending::Rejected };
         match judged {
             Ok(committed) => {
                 self.recorder.records(now, Kind::Ack, machine, partition, ids.len());
@@ -128,6 +162,14 @@ impl World {
                 self.recorder.count("refused");
                 self.reply_to_producers(machine, from, Produced::Refused);
             }
+        }
+        let moment = Moment {
+            partition: Some(partition),
+            ending: Some(ending),
+            ..Moment::new(Stage::Done, COMMIT, machine)
+        };
+        if self.meet(moment) == Verdict::Gone {
+            return;
         }
         self.answer_freezes(machine, partition);
         self.begin_batch(machine, partition);
