@@ -2,6 +2,7 @@
 
 pub mod cli;
 pub mod clock;
+pub mod crash_points;
 pub mod explore;
 pub mod guard;
 pub mod hunt;

@@ -149,6 +149,10 @@ pub struct World {
     /// How each labelled step of an operator was answered.
     pub(crate) replies: BTreeMap<Label, act::Answered>,
     pub(crate) expectations: Vec<judge::Expectation>,
+    /// The machine that the last event was at.
+    pub(crate) touched: Option<usize>,
+    /// Machines whose power goes at a step of their disks.
+    pub(crate) doomed: Vec<act::Doom>,
     /// How entries ended, the newest last.
     pub(crate) endings: VecDeque<(LogIndex, Ending)>,
     /// Freezes that go on, since when.
@@ -196,8 +200,39 @@ impl World {
         let (at, due) = self.queue.pop().expect("something is due");
         self.now = self.now.max(at);
         self.recorder.event(self.now);
+        self.touched = match &due {
+            Due::Local { machine, .. } => Some(*machine),
+            Due::Arrive(message) | Due::Deliver(message) => Some(message.to),
+            _ => None,
+        };
+        self.take_steps_before(self.recorder.events);
         self.happen(due);
+        self.cut_powers();
         true
+    }
+
+    /// Takes the steps that are to be taken right before an event.
+    fn take_steps_before(&mut self, event: u64) {
+        if self.script.at_events.is_empty() {
+            return;
+        }
+        for step in self.script.at_events.remove(&event).unwrap_or_default() {
+            self.take_step(step, Place::default());
+        }
+    }
+
+    /// Cuts the power of machines whose disks have made as many steps as they were to make.
+    fn cut_powers(&mut self) {
+        if self.doomed.is_empty() {
+            return;
+        }
+        let due: Vec<act::Doom> = self
+            .doomed
+            .extract_if(.., |doom| self.machines[doom.machine].disk.steps() >= doom.at_step)
+            .collect();
+        for doom in due {
+            self.lose_power(doom.machine, doom.keep, doom.lasting);
+        }
     }
 
     fn happen(&mut self, due: Due) {

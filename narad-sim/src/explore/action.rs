@@ -28,7 +28,6 @@ pub(super) enum Action {
     /// A late message arrives.
     Arrive(u8),
     CatchUp(u8),
-    MarkDead(u8),
     /// Nothing else can happen: time passes.
     Pause,
     // What follows are faults.
@@ -45,6 +44,10 @@ pub(super) enum Action {
     Dawdle(u8),
     Crash(u8),
     Cut(u8),
+    /// Cut off from the other nodes, too.
+    Isolate(u8),
+    /// The leader declares a node dead that it has not heard of for long enough.
+    MarkDead(u8),
     Cancel,
     /// Time passes although something else could happen.
     Expire,
@@ -61,7 +64,9 @@ impl Action {
             | Self::Dawdle(_)
             | Self::Crash(_)
             | Self::Cut(_)
+            | Self::Isolate(_)
             | Self::Cancel
+            | Self::MarkDead(_)
             | Self::Expire => true,
             Self::Apply(_)
             | Self::Perform(..)
@@ -74,7 +79,6 @@ impl Action {
             | Self::Heal(_)
             | Self::Arrive(_)
             | Self::CatchUp(_)
-            | Self::MarkDead(_)
             | Self::Pause => false,
         }
     }
@@ -124,7 +128,7 @@ impl World {
             }
         }
         if quiet {
-            if self.budget.pauses > 0 {
+            if self.budget.pauses > 0 || !self.is_disturbed() {
                 actions.push(Action::Pause);
             } else {
                 *cut += 1;
@@ -163,7 +167,11 @@ impl World {
             faults.push((budget.crashes, Action::Crash(number(id))));
             if !self.machine(id).cut {
                 faults.push((budget.cuts, Action::Cut(number(id))));
+                faults.push((budget.cuts, Action::Isolate(number(id))));
             }
+        }
+        for id in self.nodes().filter(|id| self.is_silent(*id)) {
+            faults.push((budget.kills, Action::MarkDead(number(id))));
         }
         if self.row().is_some_and(|row| row.target.is_some()) {
             faults.push((budget.cancels, Action::Cancel));
@@ -250,9 +258,6 @@ impl World {
                     *cut += 1;
                 }
             }
-            if self.is_silent(id) && self.budget.kills > 0 {
-                actions.push(Action::MarkDead(number(id)));
-            }
         }
         let is_first = |at: &usize| *at == 0 || self.held[*at].name() != self.held[*at - 1].name();
         let late = (0..self.held.len()).filter(is_first).map(small);
@@ -274,10 +279,7 @@ impl World {
     }
 
     fn is_awaited(&self, at: u8) -> bool {
-        let (from, op) = match &*self.wire[usize::from(at)] {
-            Message::Request { from, op, .. } | Message::Proposal { from, op, .. } => (*from, *op),
-            Message::Answer { to, op, .. } => (*to, *op),
-        };
+        let (from, op) = self.wire[usize::from(at)].asker();
         self.process(from).is_some_and(|process| process.running.contains_key(&op))
     }
 
@@ -296,12 +298,6 @@ impl World {
 
     /// Lets one thing happen.
     pub(super) fn take(&mut self, action: Action) {
-        self.tell_story(|| String::new());
-        if let Some(mut story) = self.story.take() {
-            story.pop();
-            story.push(tell::action(self, action));
-            self.story = Some(story);
-        }
         if action.is_fault() {
             self.budget.faults = self.budget.faults.saturating_sub(1);
         }
@@ -317,7 +313,10 @@ impl World {
             Action::Ack(id) => self.acknowledge(node(id)),
             Action::Plan(to) => self.plan(node(to)),
             Action::Restart(id) => self.start(node(id)),
-            Action::Heal(id) => self.edit(node(id)).cut = false,
+            Action::Heal(id) => {
+                let machine = self.edit(node(id));
+                (machine.cut, machine.isolated) = (false, false);
+            }
             Action::CatchUp(id) => self.edit(node(id)).lagging = false,
             Action::Arrive(at) => {
                 let message = self.held.remove(usize::from(at));
@@ -345,7 +344,9 @@ impl World {
                 self.command(Command::MarkDead { node: id, incarnation });
             }
             Action::Pause => {
-                self.budget.pauses = self.budget.pauses.saturating_sub(1);
+                // What is undisturbed comes to its end, however long it takes (L1).
+                let counts = u8::from(self.is_disturbed());
+                self.budget.pauses = self.budget.pauses.saturating_sub(counts);
                 self.stalled = !self.wait();
             }
             Action::Expire => {
@@ -375,6 +376,11 @@ impl World {
                 self.budget.cuts -= 1;
                 self.edit(node(id)).cut = true;
             }
+            Action::Isolate(id) => {
+                self.budget.cuts -= 1;
+                let machine = self.edit(node(id));
+                (machine.cut, machine.isolated) = (true, true);
+            }
             Action::Cancel => {
                 self.budget.cancels -= 1;
                 if let Some(row) = self.row() {
@@ -383,7 +389,29 @@ impl World {
                 }
             }
         }
+        self.put_in_order();
         self.check();
+    }
+
+    /// Takes what is the only thing that can happen, until there is a choice. Returns how many
+    /// events that were.
+    pub(super) fn go_on(&mut self) -> u32 {
+        let mut steps = 0;
+        while let Some(only) = self.only_choice() {
+            self.take(only);
+            steps += 1;
+        }
+        steps
+    }
+
+    /// Returns what happens next if nothing else can, once all faults are spent.
+    pub(super) fn only_choice(&self) -> Option<Action> {
+        if self.budget.faults > 0 || self.broken.is_some() {
+            return None;
+        }
+        let actions = self.actions(&mut 0);
+        let &[only] = actions.as_slice() else { return None };
+        Some(only).filter(|only| *only != Action::Pause)
     }
 
     /// Returns a message that will arrive later, or once more.
@@ -459,18 +487,13 @@ impl World {
 
     /// Whoever waits for a message, or for its answer, is told that none came.
     fn time_out(&mut self, message: &Message) {
-        let (asker, op) = match message {
-            Message::Request { from, op, .. } => (*from, *op),
-            Message::Answer { to, op, .. } => (*to, *op),
-            Message::Proposal { from, op, entry } => {
-                if let Command::CompleteMove { attempt, .. } = &entry.command
-                    && self.is_breaking(Breakage::UnknownIsFailed)
-                {
-                    self.edit(*from).area.installed.remove(attempt);
-                }
-                (*from, *op)
-            }
-        };
+        if let Message::Proposal { from, entry, .. } = message
+            && let Command::CompleteMove { attempt, .. } = &entry.command
+            && self.is_breaking(Breakage::UnknownIsFailed)
+        {
+            self.edit(*from).area.installed.remove(attempt);
+        }
+        let (asker, op) = message.asker();
         self.done(asker, op, Outcome::Call(Err(CallFault::TimedOut)));
     }
 
@@ -526,9 +549,8 @@ impl World {
             if let Some(log) = self.edit_live(id) {
                 log.hwm = acknowledged.hwm.0;
             }
-            let ghost = self.ghost.edit();
-            ghost.visible = ghost.visible.max(acknowledged.hwm.0);
-            ghost.acked.push(Acked { content, epoch, owner: id });
+            self.may_show(epoch, acknowledged.hwm.0);
+            self.ghost.edit().acked.push(Acked { content, epoch, owner: id });
             self.check_epoch_of_ack(id, epoch);
         } else {
             self.tell_story(|| format!("{id:?} does not acknowledge it"));

@@ -94,6 +94,18 @@ choice! {
             /// After how long it is started again; never without it.
             "for" lasting: opt Duration => "\"5s\"";
         }
+        /// Cuts a machine's power as soon as its disk has made so many further steps (a write, a
+        /// sync, a changed name), wherever that is.
+        "crash-after" CrashAfter {
+            /// The machine.
+            "node" node: req Who => "\"n1\"";
+            /// After how many steps of the disk, counted from when this step is taken. 1 or more.
+            "disk_steps" disk_steps: def u32 = 1 => "17";
+            /// What the disk keeps of what was not synced.
+            "keep" keep: def Keep = Keep::Nothing => "\"torn\"";
+            /// After how long it is started again; never without it.
+            "for" lasting: opt Duration => "\"500ms\"";
+        }
         /// Starts a process anew, killing it first if it runs.
         "restart" Restart {
             /// The machine.

@@ -79,6 +79,8 @@ pub(crate) struct Script {
     recorded: BTreeMap<Label, Due>,
     /// What was let go: from then on nothing more is held under these.
     released: BTreeSet<Label>,
+    /// Steps that are taken right before the event of a number.
+    pub(crate) at_events: BTreeMap<u64, Vec<usize>>,
     /// When each labelled step was first taken.
     pub(crate) taken: BTreeMap<Label, Time>,
 }
@@ -163,6 +165,10 @@ impl World {
     pub(super) fn plan_steps(&mut self) {
         for (at, step) in self.script.steps.clone().into_iter().enumerate() {
             let when = &step.when;
+            if let Some(event) = when.event {
+                self.script.at_events.entry(event).or_default().push(at);
+                continue;
+            }
             if when.on.is_some() || when.since.is_some() {
                 continue;
             }
@@ -183,10 +189,11 @@ impl World {
         self.expectations_meet(&moment);
         let mut verdict = Verdict::Pass;
         let life = self.machines[moment.machine].life;
-        for at in 0..self.script.steps.len() {
-            if !self.sets_off(at, &moment) {
-                continue;
-            }
+        // All of them are found first: for a step that waits for another (`since`), the event that
+        // sets the other off is not one that happens after it.
+        let all = 0..self.script.steps.len();
+        let set_off: Vec<usize> = all.filter(|at| self.sets_off(*at, &moment)).collect();
+        for at in set_off {
             let step = &self.script.steps[at];
             let label = step.label.clone().unwrap_or_else(|| Label(format!("step {}", at + 1)));
             let now = self.now;

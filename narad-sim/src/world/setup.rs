@@ -87,6 +87,8 @@ impl World {
             replies: BTreeMap::new(),
             expectations: Vec::new(),
             setup,
+            touched: None,
+            doomed: Vec::new(),
             endings: std::collections::VecDeque::new(),
             frozen: BTreeMap::new(),
             longest: BTreeMap::new(),
