@@ -53,6 +53,7 @@ impl World {
             Ok(pending) => pending,
             Err(_) => {
                 let refused: Vec<_> = appending.waiting.drain(..).collect();
+                self.recorder.count("refused");
                 return self.reply_to_producers(machine, refused, Produced::Refused);
             }
         };
