@@ -150,6 +150,7 @@ impl World {
             requests: BTreeMap::new(),
             next_request: 0,
             running: BTreeMap::new(),
+            held_up: BTreeMap::new(),
             appends: BTreeMap::new(),
             freezing: BTreeMap::new(),
             phases: BTreeMap::new(),

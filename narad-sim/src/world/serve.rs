@@ -52,6 +52,7 @@ impl World {
         let seat = process.broker.seat(partition);
         let Ok(pending) = seat.slot.begin(None) else {
             let refused: Vec<_> = appending.waiting.drain(..).collect();
+            self.recorder.count("refused");
             return self.reply_to_producers(machine, refused, Produced::Refused);
         };
         let (mut from, mut records): (Vec<_>, Vec<Record>) = (Vec::new(), Vec::new());
