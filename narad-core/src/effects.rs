@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 use core::fmt;
+use core::hash::{Hash, Hasher};
 
 use crate::ids::Incarnation;
 use crate::time::Instant;
@@ -10,7 +11,7 @@ use crate::time::Instant;
 ///
 /// An answer that carries the id of an earlier life, or of a step that is over, is stale and is
 /// noted, never acted upon.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct OpId {
     incarnation: Incarnation,
@@ -22,6 +23,14 @@ impl OpId {
     #[must_use]
     pub const fn new(incarnation: Incarnation, sequence: u64) -> Self {
         Self { incarnation, sequence }
+    }
+}
+
+/// One number of its own width, so that a search over states can tell operations from whatever
+/// else a state holds: states that differ only in how their operations are numbered behave alike.
+impl Hash for OpId {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u128((u128::from(self.incarnation.0) << 64) | u128::from(self.sequence));
     }
 }
 

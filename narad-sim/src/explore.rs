@@ -41,6 +41,7 @@
 //! ```
 
 mod action;
+mod budget;
 mod check;
 mod clock;
 mod disk;
@@ -49,6 +50,7 @@ mod hash;
 mod log;
 mod report;
 mod search;
+mod take;
 mod tell;
 #[cfg(test)]
 mod tests;
@@ -60,7 +62,7 @@ use serde::Serialize;
 
 pub use report::{CounterExample, Step};
 
-use world::Budget;
+use budget::Budget;
 
 /// How freely the events of a search are ordered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, clap::ValueEnum)]
@@ -102,7 +104,7 @@ pub struct Options {
     #[arg(long, default_value_t = 2)]
     pub delays: u8,
     /// Messages and proposals that arrive twice.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 2)]
     pub duplicates: u8,
     /// Times at which the clock goes on although something else could happen: a freeze runs out, a
     /// pause ends, a lease lapses while messages are under way.
@@ -110,16 +112,17 @@ pub struct Options {
     pub expiries: u8,
     /// Death certificates. A node must have been silent for long enough, so it must have crashed
     /// or be cut off.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 2)]
     pub kills: u8,
-    /// Times at which a node is cut off from the log; it may hear again at any later time.
-    #[arg(long, default_value_t = 1)]
+    /// Times at which a node is cut off from the log, or from everybody; it may be reached again at
+    /// any later time.
+    #[arg(long, default_value_t = 2)]
     pub cuts: u8,
     /// Moves that are cancelled; what is planned next counts as a move of its own.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 2)]
     pub cancels: u8,
     /// Pauses that are waited for on one path when nothing else can happen.
-    #[arg(long, default_value_t = 6)]
+    #[arg(long, default_value_t = 4)]
     pub pauses: u8,
     /// How freely events are ordered.
     #[arg(long, value_enum, default_value_t = Order::Prompt)]
@@ -142,12 +145,12 @@ impl Default for Options {
             crashes: 2,
             losses: 2,
             delays: 2,
-            duplicates: 1,
+            duplicates: 2,
             expiries: 2,
-            kills: 1,
-            cuts: 1,
-            cancels: 1,
-            pauses: 6,
+            kills: 2,
+            cuts: 2,
+            cancels: 2,
+            pauses: 4,
             order: Order::Prompt,
             states_max: 20_000_000,
             depth_max: 1_000,

@@ -90,7 +90,8 @@ impl World {
             else {
                 continue;
             };
-            let (hwm, end, visible) = (log.hwm, log.end(), self.ghost.visible);
+            let (hwm, end) = (log.hwm, log.end());
+            let visible = self.ghost.visible.get(&epoch).copied().unwrap_or(0);
             let shown = self.ghost.shown;
             if hwm > end {
                 self.violate("S4", format!("{id:?} shows records up to {hwm}, but ends at {end}"));
@@ -108,6 +109,12 @@ impl World {
                 _ => {}
             }
         }
+    }
+
+    /// Remembers how far a reign may show its records.
+    pub(super) fn may_show(&mut self, epoch: Epoch, hwm: u64) {
+        let visible = self.ghost.edit().visible.entry(epoch).or_default();
+        *visible = hwm.max(*visible);
     }
 
     /// S2: an acknowledgement names the reign of the node that gives it.
@@ -160,11 +167,12 @@ impl World {
         self.check_monotone(before);
         let Reply::Applied(applied) = folded.reply else { return };
         self.check_authority(before, entry);
-        if let (Command::CompleteMove { attempt, fence, .. }, Applied::Won(_)) =
+        if let (Command::CompleteMove { attempt, fence, hwm, .. }, Applied::Won(epoch)) =
             (&entry.command, applied)
             && !folded.changed.partitions.is_empty()
             && let Some(old) = before.assignment(self.rules.partition)
         {
+            self.may_show(epoch, hwm.0);
             match fence {
                 Fence::Normal { .. } => self.check_flip(old, *attempt, &entry.command),
                 Fence::Forced { .. } => self.check_promotion(before, old, &entry.command),
@@ -278,7 +286,7 @@ impl World {
                 let verdict = self.log.state.verdict(self.rules.partition, attempt);
                 let open = self.process(id).and_then(|process| process.open);
                 if verdict != Verdict::Dead
-                    || self.is_needed(&row, attempt)
+                    || Self::is_needed(&row, attempt)
                     || open == Some(attempt)
                 {
                     let text = format!("{id:?} sets {attempt:?} aside, which is {verdict:?}");
@@ -297,13 +305,13 @@ impl World {
     /// S10, H2: a directory whose flip may have won is not used again.
     pub(super) fn check_restage(&mut self, id: NodeId, attempt: Attempt) {
         let Some(row) = self.row().cloned() else { return };
-        if self.is_needed(&row, attempt) {
+        if Self::is_needed(&row, attempt) {
             self.violate("S10", format!("{id:?} takes {attempt:?} apart, which is needed"));
         }
     }
 
     /// Whether a directory is live, or left to be salvaged, by the lineage alone.
-    fn is_needed(&self, row: &Assignment, attempt: Attempt) -> bool {
+    fn is_needed(row: &Assignment, attempt: Attempt) -> bool {
         let ended = row.lineage.iter().zip(row.lineage.iter().skip(1));
         let mut left = ended.filter(|(_, next)| next.residue == Residue::Pending);
         row.data == attempt || left.any(|(reign, _)| reign.data == attempt)

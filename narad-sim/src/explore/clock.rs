@@ -47,21 +47,26 @@ impl World {
         false
     }
 
+    const fn may_kill(&self) -> bool {
+        self.budget.kills > 0 && self.budget.faults > 0
+    }
+
     /// Returns whom the leader may declare dead.
     fn silent(&self) -> Vec<NodeId> {
-        self.nodes().filter(|id| self.budget.kills > 0 && self.is_silent(*id)).collect()
+        self.nodes().filter(|id| self.may_kill() && self.is_silent(*id)).collect()
     }
 
     /// Has the clock show an instant, and wakes everybody whose time has come.
     pub(super) fn pass_to(&mut self, at: Instant) {
         self.now = self.now.max(at);
         for id in self.nodes() {
+            // Everybody is woken once, so that nobody remembers another time than the present.
             for _ in 0..16 {
+                self.tell(id, Event::Wake);
                 let due = self.process(id).and_then(|process| process.node.deadline());
                 if due.is_none_or(|due| due.at > self.now) {
                     break;
                 }
-                self.tell(id, Event::Wake);
             }
         }
     }
@@ -71,7 +76,7 @@ impl World {
             let deadline = self.process(id)?.node.deadline()?;
             Some((deadline.at, DULL.contains(&deadline.why)))
         });
-        let of_deaths = self.nodes().filter(|id| self.budget.kills > 0 && self.is_alive(*id));
+        let of_deaths = self.nodes().filter(|id| self.may_kill() && self.is_alive(*id));
         let of_deaths = of_deaths
             .map(|id: NodeId| (self.heard[Self::at(id)].after(policy().dead_timeout), false))
             .filter(|(at, _)| *at > self.now);
@@ -87,6 +92,8 @@ impl World {
             }
             let next = self.recovery().or_else(|| self.progress().first().copied());
             if let Some(next) = next {
+                let what = self.story.is_some().then(|| super::tell::action(self, next));
+                self.tell_story(|| what.unwrap_or_default());
                 self.take(next);
             } else if self.is_at_rest() || !self.wait() {
                 return true;

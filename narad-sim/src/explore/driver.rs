@@ -90,11 +90,11 @@ impl World {
     fn begin(&mut self, id: NodeId, op: OpId, operation: Operation, events: &mut VecDeque<Event>) {
         match operation {
             Operation::Barrier => self.barrier(id, op, events),
-            Operation::Call { to: LOG, request } => self.call_log(id, op, request, events),
-            Operation::Call { to, .. } if self.process(to).is_none() => {
+            Operation::Call { to, .. } if to != LOG && !self.talks(id, to) => {
                 let outcome = Outcome::Call(Err(CallFault::Unreachable));
                 events.push_back(Event::Done(op, outcome));
             }
+            Operation::Call { to: LOG, request } => self.call_log(id, op, request, events),
             Operation::Call { to, request } => {
                 self.tell_story(|| format!("{id:?} asks {to:?}: {}", tell::request(&request)));
                 let plan = match &request {
@@ -152,6 +152,11 @@ impl World {
             | Operation::CloseAccept
             | Operation::OpenAccept => true,
         }
+    }
+
+    /// Whether a node reaches another one that is up.
+    fn talks(&self, id: NodeId, to: NodeId) -> bool {
+        self.process(to).is_some() && !self.machine(id).isolated && !self.machine(to).isolated
     }
 
     /// A barrier stands at the end of the log as of now: the least that it can promise.
@@ -332,6 +337,7 @@ impl World {
     fn host(&mut self, id: NodeId, work: host::Operation) -> host::Outcome {
         match work {
             host::Operation::Open { data, birth } => {
+                let rash = self.process(id).is_some_and(|process| process.open.is_some());
                 let installed = &mut self.edit(id).area.installed;
                 if let (false, Some(start)) = (installed.contains_key(&data), birth) {
                     installed.insert(data, Directory::born(start.0));
@@ -339,10 +345,12 @@ impl World {
                 let Some(log) = installed.get_mut(&data) else {
                     return host::Outcome::Open(Err(host::Fault::Missing));
                 };
-                log.open();
+                if !rash {
+                    log.open();
+                }
                 let opened = host::Opened { end: Offset(log.end()), served: log.served };
-                let before = self.edit_process(id).open.replace(data);
-                if before.is_some() && !self.is_breaking(Breakage::ServeUnregistered) {
+                self.edit_process(id).open = Some(data);
+                if rash && !self.is_breaking(Breakage::ServeUnregistered) {
                     self.violate("panic", format!("{id:?} opens a log twice"));
                 }
                 host::Outcome::Open(Ok(opened))
@@ -353,7 +361,7 @@ impl World {
                 if let Some(log) = self.edit_live(id) {
                     log.expose(epoch);
                     let end = log.end();
-                    self.ghost.edit().visible = end;
+                    self.may_show(epoch, end);
                 }
                 host::Outcome::Expose(Ok(()))
             }
@@ -433,7 +441,8 @@ impl World {
     fn stage(&mut self, id: NodeId, work: Staging) -> StagingOutcome {
         match work {
             Staging::Copy { source, base, position, bytes } => {
-                let read = self.live(source).ok_or(Fault::Unreachable);
+                let live = self.live(source).filter(|_| self.talks(id, source));
+                let read = live.ok_or(Fault::Unreachable);
                 let read =
                     read.and_then(|log| log.read(base, position, bytes).ok_or(Fault::ExtentGone));
                 let area = &mut self.edit(id).area;

@@ -8,16 +8,32 @@ use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use std::rc::{Rc, Weak};
 
+use narad_core::time::Instant;
+
 /// Folds words into 128 bits by wide multiplication: quick for the many small fields of a machine.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Fold {
     low: u64,
     high: u64,
+    /// If set, instants count from here, and operations by where they appear first.
+    now: Option<i128>,
+    ops: Vec<u128>,
 }
 
 impl Fold {
-    pub(super) const fn new() -> Self {
-        Self { low: 0x243f_6a88_85a3_08d3, high: 0x1319_8a2e_0370_7344 }
+    pub(super) const fn new(now: Option<Instant>) -> Self {
+        let now = match now {
+            Some(now) => Some(now.since_origin().as_nanos().cast_signed()),
+            None => None,
+        };
+        Self { low: 0x243f_6a88_85a3_08d3, high: 0x1319_8a2e_0370_7344, now, ops: Vec::new() }
+    }
+
+    fn wide(&mut self, word: u128) {
+        #[expect(clippy::cast_possible_truncation, reason = "both halves are used")]
+        let (low, high) = (word as u64, (word >> 64) as u64);
+        self.word(low);
+        self.word(high);
     }
 
     fn word(&mut self, word: u64) {
@@ -65,14 +81,41 @@ impl Hasher for Fold {
         self.word(word as u64);
     }
 
+    /// An operation, or a digest, which is as well off with a place.
+    fn write_u128(&mut self, word: u128) {
+        if self.now.is_none() {
+            return self.wide(word);
+        }
+        let place = self.ops.iter().position(|known| *known == word);
+        let place = place.unwrap_or_else(|| {
+            self.ops.push(word);
+            self.ops.len() - 1
+        });
+        self.word(place as u64);
+    }
+
+    /// An instant. The origin stands for none.
+    fn write_i128(&mut self, nanos: i128) {
+        let since = if nanos == 0 { i128::MIN } else { nanos - self.now.unwrap_or(0) };
+        self.wide(since.cast_unsigned());
+    }
+
     fn finish(&self) -> u64 {
         self.low ^ self.high
     }
 }
 
-/// Returns the name of a value.
+/// Returns the name of a value as it is.
 pub(super) fn name_of(value: &impl Hash) -> u128 {
-    let mut fold = Fold::new();
+    let mut fold = Fold::new(None);
+    value.hash(&mut fold);
+    fold.name()
+}
+
+/// Returns the name that a value has in common with those that behave alike: they differ by a
+/// shift of all instants, and by how their operations are numbered.
+fn kind_of(value: &impl Hash, now: Instant) -> u128 {
+    let mut fold = Fold::new(Some(now));
     value.hash(&mut fold);
     fold.name()
 }
@@ -81,31 +124,43 @@ pub(super) fn name_of(value: &impl Hash) -> u128 {
 #[derive(Debug)]
 pub(super) struct Shared<T> {
     value: Rc<T>,
-    /// Zero while it has changed since it was named.
-    name: Cell<u128>,
+    /// Its name as it is; none while it has changed since it was named.
+    name: Cell<Option<u128>>,
+    kind: Cell<Option<(Instant, u128)>>,
 }
 
 impl<T> Clone for Shared<T> {
     fn clone(&self) -> Self {
-        Self { value: Rc::clone(&self.value), name: self.name.clone() }
+        Self { value: Rc::clone(&self.value), name: self.name.clone(), kind: self.kind.clone() }
     }
 }
 
 impl<T: Clone + Hash> Shared<T> {
     pub(super) fn new(value: T) -> Self {
-        Self { value: Rc::new(value), name: Cell::new(0) }
+        Self { value: Rc::new(value), name: Cell::new(None), kind: Cell::new(None) }
     }
 
     pub(super) fn edit(&mut self) -> &mut T {
-        self.name.set(0);
+        self.name.set(None);
+        self.kind.set(None);
         Rc::make_mut(&mut self.value)
     }
 
     pub(super) fn name(&self) -> u128 {
-        if self.name.get() == 0 {
-            self.name.set(name_of(&*self.value));
+        let name = self.name.get().unwrap_or_else(|| name_of(&*self.value));
+        self.name.set(Some(name));
+        name
+    }
+
+    pub(super) fn kind(&self, now: Instant) -> u128 {
+        if let Some((at, kind)) = self.kind.get()
+            && at == now
+        {
+            return kind;
         }
-        self.name.get()
+        let kind = kind_of(&*self.value, now);
+        self.kind.set(Some((now, kind)));
+        kind
     }
 
     /// Has worlds that hold equal parts hold the same one, so that a frontier fits into memory.

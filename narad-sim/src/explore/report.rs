@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use serde::Serialize;
 
+use super::action::Action;
 use super::search::{FAIR_STEPS_MAX, Found};
 use super::world::World;
 use super::{Outcome, tell};
@@ -42,31 +43,33 @@ const AFTERMATH_MAX: usize = 40;
 /// Takes the path once more and writes down what happens.
 pub(super) fn retell(mut world: World, found: &Found) -> CounterExample {
     let mut steps = Vec::new();
-    for (at, action) in found.path.iter().enumerate() {
-        world.seal(&mut super::world::Pools::default());
-        world.story = Some(Vec::new());
-        let mut text = tell::action(&world, *action);
-        let mut next = world.clone();
-        let taken = catch_unwind(AssertUnwindSafe(|| {
-            next.take(*action);
-            next
-        }));
-        let mut then = Vec::new();
-        if let Ok(mut next) = taken {
-            then = next.story.take().unwrap_or_default();
-            world = next;
-        } else {
-            text.push_str(" -> panic");
+    for choice in &found.path {
+        let mut next = Some(*choice);
+        while let Some(action) = next {
+            let (step, after) = step(world.clone(), action, steps.len() + 1);
+            steps.push(step);
+            let Some(after) = after else { break };
+            world = after;
+            next = world.only_choice();
         }
-        if then.first() == Some(&text) {
-            then.remove(0);
-        }
-        let n = u32::try_from(at + 1).unwrap_or(u32::MAX);
-        steps.push(Step { n, kind: tell::kind(*action).to_owned(), text, then });
     }
     let aftermath = if found.left_alone { aftermath(world) } else { Vec::new() };
     let (invariant, text) = (found.broken.invariant.to_owned(), found.broken.text.clone());
     CounterExample { invariant, text, steps, aftermath }
+}
+
+/// Takes one event and tells it; there is no world after a panic.
+fn step(mut world: World, action: Action, number: usize) -> (Step, Option<World>) {
+    world.story = Some(Vec::new());
+    let text = tell::action(&world, action);
+    let taken = catch_unwind(AssertUnwindSafe(|| {
+        world.take(action);
+        world
+    }));
+    let mut after = taken.ok();
+    let then = after.as_mut().and_then(|world| world.story.take()).unwrap_or_default();
+    let n = u32::try_from(number).unwrap_or(u32::MAX);
+    (Step { n, kind: tell::kind(action).to_owned(), text, then }, after)
 }
 
 fn aftermath(mut world: World) -> Vec<String> {

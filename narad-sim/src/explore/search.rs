@@ -2,7 +2,7 @@
 
 #![expect(clippy::disallowed_types, reason = "the names seen are only asked for, never iterated")]
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -46,13 +46,18 @@ struct Search<'s> {
     seen: HashSet<u128, BuildHasherDefault<OwnHash>>,
     /// How each state was first met: from which, by what.
     met: Vec<(u32, Action)>,
-    frontier: VecDeque<(World, u32, u32)>,
+    /// States that are yet to be looked at, by their depth.
+    frontier: BTreeMap<u32, VecDeque<(World, u32)>>,
+    waiting: u64,
     pools: Pools,
     size: Progress,
+    /// The shortest path so far that breaks an invariant.
+    found: Option<(u32, Found)>,
 }
 
 /// How a path broke an invariant.
 pub(super) struct Found {
+    /// The choices; what had no alternative lies between them.
     pub(super) path: Vec<Action>,
     pub(super) broken: Broken,
     /// Whether it was only seen by leaving the world alone.
@@ -71,18 +76,18 @@ pub(super) fn run(
         first: first.clone(),
         seen: HashSet::default(),
         met: Vec::new(),
-        frontier: VecDeque::new(),
+        frontier: BTreeMap::new(),
+        waiting: 0,
         pools: Pools::default(),
         size: Progress::default(),
+        found: None,
     };
     search.meet(first, u32::MAX, Action::Pause, 0);
-    let (found, stopped) = match search.walk(watch) {
-        ControlFlow::Break(End::Found(found)) => (Some(*found), None),
-        ControlFlow::Break(End::Stopped(stop)) => (None, Some(stop)),
-        ControlFlow::Continue(deepest) => (None, deepest),
-    };
-    search.size.frontier = search.frontier.len() as u64;
-    let counter_example = found.map(|found| report::retell(search.first.clone(), &found));
+    let stopped = search.walk(watch);
+    search.size.frontier = search.waiting;
+    let counter_example = search.found.take();
+    let counter_example =
+        counter_example.map(|(_, found)| report::retell(search.first.clone(), &found));
     Outcome {
         options: options.clone(),
         size: search.size,
@@ -92,72 +97,81 @@ pub(super) fn run(
     }
 }
 
-enum End {
-    Found(Box<Found>),
-    Stopped(Stop),
-}
-
 impl Search<'_> {
-    /// Looks at every state, nearest first. Comes to an end with why it is not complete, if so.
-    fn walk(
-        &mut self,
-        watch: &mut dyn FnMut(Progress) -> ControlFlow<()>,
-    ) -> ControlFlow<End, Option<Stop>> {
+    /// Looks at every state, nearest first. Returns why it is not complete, if so.
+    fn walk(&mut self, watch: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Option<Stop> {
         let mut looked: u64 = 0;
         let mut too_deep = None;
-        while let Some((world, number, depth)) = self.frontier.pop_front() {
+        while let Some((world, number, depth)) = self.next() {
             self.size.depth = depth;
             if looked.is_multiple_of(WATCH_EVERY) {
-                self.size.frontier = self.frontier.len() as u64;
+                self.size.frontier = self.waiting;
                 if watch(self.size).is_break() {
-                    return ControlFlow::Break(End::Stopped(Stop::Interrupted));
+                    return Some(Stop::Interrupted);
                 }
             }
             looked += 1;
+            if self.found.as_ref().is_some_and(|(shortest, _)| *shortest <= depth + 1) {
+                return None;
+            }
             if depth >= self.options.depth_max {
                 too_deep = Some(Stop::Depth);
                 continue;
             }
-            self.expand(&world, number, depth)?;
+            self.expand(&world, number, depth);
             if self.size.states >= self.options.states_max {
-                return ControlFlow::Break(End::Stopped(Stop::States));
+                return Some(Stop::States);
             }
         }
-        ControlFlow::Continue(too_deep)
+        too_deep
     }
 
-    fn expand(&mut self, world: &World, number: u32, depth: u32) -> ControlFlow<End> {
+    fn next(&mut self) -> Option<(World, u32, u32)> {
+        let mut nearest = self.frontier.first_entry()?;
+        let depth = *nearest.key();
+        let (world, number) = nearest.get_mut().pop_front()?;
+        if nearest.get().is_empty() {
+            nearest.remove();
+        }
+        self.waiting -= 1;
+        Some((world, number, depth))
+    }
+
+    fn expand(&mut self, world: &World, number: u32, depth: u32) {
         let actions = world.actions(&mut self.size.cut);
         let mut goes_on = !world.progress().is_empty();
         for action in actions {
             let mut next = world.clone();
             let taken = catch_unwind(AssertUnwindSafe(|| {
                 next.take(action);
-                next
+                let more = next.go_on();
+                (next, more)
             }));
             self.size.transitions += 1;
-            let next = match taken {
-                Ok(next) => next,
-                Err(panic) => return self.found(number, action, panicked(&*panic), false),
+            let (next, more) = match taken {
+                Ok(taken) => taken,
+                Err(panic) => {
+                    self.found(number, Some(action), depth + 1, panicked(&*panic));
+                    continue;
+                }
             };
+            self.size.transitions += u64::from(more);
             if let Some(broken) = &next.broken {
-                return self.found(number, action, broken.clone(), false);
+                self.found(number, Some(action), depth + 1 + more, broken.clone());
+                continue;
             }
             if next.stalled {
                 continue;
             }
             goes_on |= action == Action::Pause;
-            self.meet(next, number, action, depth + 1);
+            self.meet(next, number, action, depth + 1 + more);
         }
         if !goes_on {
             self.size.ends += 1;
             if let Some(broken) = left_alone(world) {
-                let path = self.path_to(number);
-                let found = Found { path, broken, left_alone: true };
-                return ControlFlow::Break(End::Found(Box::new(found)));
+                self.found(number, None, depth, broken);
             }
         }
-        ControlFlow::Continue(())
     }
 
     fn meet(&mut self, mut world: World, from: u32, action: Action, depth: u32) {
@@ -165,15 +179,20 @@ impl Search<'_> {
         if self.seen.insert(name) {
             let number = u32::try_from(self.met.len()).expect("states_max is below four billion");
             self.met.push((from, action));
-            self.frontier.push_back((world, number, depth));
+            self.frontier.entry(depth).or_default().push_back((world, number));
+            self.waiting += 1;
             self.size.states += 1;
         }
     }
 
-    fn found(&self, from: u32, last: Action, broken: Broken, left_alone: bool) -> ControlFlow<End> {
-        let mut path = self.path_to(from);
-        path.push(last);
-        ControlFlow::Break(End::Found(Box::new(Found { path, broken, left_alone })))
+    /// Keeps a path that breaks an invariant, if none is shorter. Without a last event, it is only
+    /// seen by leaving the world alone.
+    fn found(&mut self, from: u32, last: Option<Action>, length: u32, broken: Broken) {
+        if self.found.as_ref().is_none_or(|(shortest, _)| length < *shortest) {
+            let mut path = self.path_to(from);
+            path.extend(last);
+            self.found = Some((length, Found { path, broken, left_alone: last.is_none() }));
+        }
     }
 
     fn path_to(&self, number: u32) -> Vec<Action> {

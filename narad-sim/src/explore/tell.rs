@@ -36,7 +36,7 @@ pub(super) fn action(world: &World, action: Action) -> String {
         Action::Ack(id) => format!("n{id}: the gate is asked again, then the record acknowledged"),
         Action::Plan(to) => format!("LOG: SetTarget, the partition is to move to n{to}"),
         Action::Restart(id) => format!("n{id} starts again"),
-        Action::Heal(id) => format!("HEAL: n{id} reaches the log again"),
+        Action::Heal(id) => format!("HEAL: n{id} is reached again"),
         Action::Arrive(at) => {
             let late = world.held.get(usize::from(at)).map(|m| &**m);
             match late {
@@ -57,6 +57,7 @@ pub(super) fn action(world: &World, action: Action) -> String {
         Action::Dawdle(id) => format!("FAULT: the append at n{id} takes its time"),
         Action::Crash(id) => format!("FAULT: n{id} crashes"),
         Action::Cut(id) => format!("FAULT: n{id} is cut off from the log"),
+        Action::Isolate(id) => format!("FAULT: n{id} is cut off from the log and from all nodes"),
         Action::Cancel => "OPERATOR: ClearTarget, the move is cancelled".to_owned(),
         Action::Expire => "FAULT: time passes although something could have happened".to_owned(),
     }
@@ -86,6 +87,7 @@ pub(super) const fn kind(action: Action) -> &'static str {
         Action::Duplicate(_) => "duplicate",
         Action::Crash(_) => "crash",
         Action::Cut(_) => "cut",
+        Action::Isolate(_) => "isolate",
         Action::Cancel => "cancel",
         Action::Expire => "expire",
     }

@@ -16,6 +16,7 @@ use narad_core::node::{CallFault, Event, Identity, Node, Operation, Outcome};
 use narad_core::peer::{Answer, Request};
 use narad_core::time::Instant;
 
+use super::budget::Budget;
 use super::disk::Area;
 use super::hash::{Pool, Shared, name_of};
 use super::log::Log;
@@ -34,6 +35,8 @@ pub(super) struct Machine {
     pub(super) process: Option<Process>,
     /// Whether nothing passes between it and the log.
     pub(super) cut: bool,
+    /// Whether nothing passes between it and the other nodes either.
+    pub(super) isolated: bool,
     /// Whether it applies nothing for now.
     pub(super) lagging: bool,
 }
@@ -53,6 +56,10 @@ pub(super) struct Process {
 }
 
 /// How far an operation is.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most are pending; a box would be cloned with each state"
+)]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Running {
     /// It is yet to be carried out.
@@ -89,6 +96,14 @@ pub(super) enum Message {
 }
 
 impl Message {
+    /// Returns whose operation it is about.
+    pub(super) const fn asker(&self) -> (NodeId, OpId) {
+        match self {
+            Self::Request { from, op, .. } | Self::Proposal { from, op, .. } => (*from, *op),
+            Self::Answer { to, op, .. } => (*to, *op),
+        }
+    }
+
     /// In which order messages arrive if nothing is late: what changes the state first.
     const fn rank(&self) -> u8 {
         match self {
@@ -97,23 +112,6 @@ impl Message {
             Self::Answer { .. } => 2,
         }
     }
-}
-
-/// What may still go wrong, or be asked for, on this path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Budget {
-    pub(super) faults: u8,
-    pub(super) records: u8,
-    pub(super) moves: u8,
-    pub(super) cancels: u8,
-    pub(super) crashes: u8,
-    pub(super) losses: u8,
-    pub(super) delays: u8,
-    pub(super) duplicates: u8,
-    pub(super) expiries: u8,
-    pub(super) kills: u8,
-    pub(super) cuts: u8,
-    pub(super) pauses: u8,
 }
 
 /// What only somebody who sees everything knows.
@@ -127,8 +125,8 @@ pub(super) struct Ghost {
     pub(super) sessions: Vec<MoveId>,
     /// Highest watermark that a committed report of the present reign names.
     pub(super) reported: Option<Offset>,
-    /// How far consumers can have seen.
-    pub(super) visible: u64,
+    /// How far consumers may see, by reign.
+    pub(super) visible: BTreeMap<Epoch, u64>,
     /// The last reign that served, and its highest watermark.
     pub(super) shown: Option<(Epoch, u64)>,
 }
@@ -249,6 +247,7 @@ impl World {
                 snapshot: log.state.clone(),
                 process: None,
                 cut: false,
+                isolated: false,
                 lagging: false,
             })
         };
@@ -349,9 +348,8 @@ impl World {
         }
     }
 
-    /// Puts the world into its only form, and returns its name.
+    /// Shares the parts of the world with others that have them, and returns its name.
     pub(super) fn seal(&mut self, pools: &mut Pools) -> u128 {
-        self.forget_common_past();
         for machine in &mut self.machines {
             machine.share(&mut pools.machines);
         }
@@ -360,17 +358,59 @@ impl World {
         for message in self.wire.iter_mut().chain(&mut self.held) {
             message.share(&mut pools.messages);
         }
-        self.wire.sort_by_key(|message| (message.rank(), message.name()));
-        self.held.sort_by_key(Shared::name);
-        let parts: Vec<u128> = self
-            .machines
-            .iter()
-            .map(Shared::name)
-            .chain([self.log.name(), self.ghost.name()])
-            .chain(self.wire.iter().map(Shared::name))
+        self.kind()
+    }
+
+    /// Brings what has no order into one, and drops what nobody will look at again.
+    pub(super) fn put_in_order(&mut self) {
+        self.forget_common_past();
+        let now = self.now;
+        if self.wire.len() > 1 {
+            self.wire.sort_by_key(|message| (message.rank(), message.kind(now), message.name()));
+        }
+        if self.held.len() > 1 {
+            self.held.sort_by_key(|message| (message.kind(now), message.name()));
+        }
+    }
+
+    /// Returns the name that the world has in common with those that go on alike.
+    fn kind(&self) -> u128 {
+        let mut parts: Vec<u128> =
+            self.machines.iter().map(|machine| machine.kind(self.now)).collect();
+        parts.extend([self.log.kind(self.now), self.ghost.kind(self.now)]);
+        // An operation that others speak of goes by its place at the node that runs it.
+        let place = |id: NodeId, op: OpId| {
+            self.process(id).and_then(|process| process.running.keys().position(|own| *own == op))
+        };
+        let asked: Vec<_> = self
+            .nodes()
+            .filter_map(|id| self.process(id))
+            .flat_map(|process| process.asked.values().map(|(id, op)| place(*id, *op)))
             .collect();
-        let held: Vec<u128> = self.held.iter().map(Shared::name).collect();
-        name_of(&(parts, held, self.now, &self.heard, self.budget))
+        let of = |message: &Shared<Message>| {
+            let (id, op) = message.asker();
+            (message.kind(self.now), place(id, op))
+        };
+        let wire: Vec<_> = self.wire.iter().map(of).collect();
+        let mut held: Vec<_> = self.held.iter().map(of).collect();
+        held.sort_unstable();
+        let budget = self.budget.effective(self.is_disturbed());
+        let unheard = self.heard.iter().filter(|_| budget.kills > 0);
+        let unheard: Vec<_> = unheard.map(|heard| self.now.since(*heard)).collect();
+        name_of(&(parts, asked, wire, held, budget, unheard))
+    }
+
+    /// Whether something is wrong that will not mend by itself.
+    pub(super) fn is_disturbed(&self) -> bool {
+        !self.held.is_empty()
+            || self.machines.iter().any(|machine| {
+                machine.cut
+                    || machine.lagging
+                    || machine
+                        .process
+                        .as_ref()
+                        .is_none_or(|process| process.append.as_ref().is_some_and(|a| a.slow))
+            })
     }
 
     /// Drops the entries that everybody has applied: how the state came about is no part of it.
@@ -443,23 +483,6 @@ impl World {
         let partition = self.rules.partition;
         self.log.edit().say(narad_core::metastore::Command::AssignPartition { partition, node });
     }
-}
-
-impl Budget {
-    pub(super) const NONE: Self = Self {
-        faults: 0,
-        records: 0,
-        moves: 0,
-        cancels: 0,
-        crashes: 0,
-        losses: 0,
-        delays: 0,
-        duplicates: 0,
-        expiries: 0,
-        kills: 0,
-        cuts: 0,
-        pauses: 0,
-    };
 }
 
 /// Shows a partition as people know it.

@@ -116,7 +116,7 @@ pub enum Fact<'a> {
         /// What it may do from now on.
         authority: Authority,
     },
-    /// A node asks what may renew its lease: a heartbeat, or a barrier of its own.
+    /// A node asks what may renew its lease: a heartbeat. One that leads asks itself, unseen.
     Beats {
         /// The node.
         node: NodeId,

@@ -83,7 +83,8 @@ impl Leases {
 
     /// A node may do something else from now on.
     pub(super) fn authorised(&mut self, node: NodeId, authority: Authority, cx: &mut Cx<'_>) {
-        let state = cx.look.node(node).map(narad_core::node::Node::state);
+        let machines = cx.look.node(node);
+        let state = machines.map(narad_core::node::Node::state);
         let applied = state.map(|state| state.applied()).unwrap_or_default();
         if let Some(state) = state {
             self.longest = self.longest.max(state.policy().lease);
@@ -91,6 +92,10 @@ impl Leases {
         let holder = self.nodes.entry(node).or_default();
         let before = holder.authority.replace(authority);
         let until = authority.lease_until;
+        // Whoever leads asks itself, which nobody sees.
+        if machines.is_some_and(|machines| machines.leader() == Some(node)) {
+            return;
+        }
         if until == Instant::ORIGIN || before.is_some_and(|before| before.lease_until >= until) {
             return;
         }

@@ -16,7 +16,6 @@ use narad_core::partition::Capture;
 use narad_core::peer::{Answer, Request};
 use narad_core::time::Instant;
 use narad_core::{controller, host};
-use narad_runtime::broker::Standpoint;
 use narad_runtime::disk::mem::Keep;
 use narad_runtime::disk::{Disk, MemDisk};
 use narad_runtime::log::scan;
@@ -60,7 +59,9 @@ impl World {
                     ..Moment::new(Stage::Applied, name, machine)
                 };
                 if is_first {
-                    self.recorder.count_command(name);
+                    if ending == Some(Ending::Ok) {
+                        self.recorder.count_command(name);
+                    }
                     self.log_grew(*index, &entry.command);
                     let _ = self.meet(Moment { stage: Stage::Committed, ..moment });
                 }
@@ -195,6 +196,7 @@ impl World {
                 let at = At { machine: Some(machine), partition: Some(partition), ..At::default() };
                 let text = || format!("{:?}", capture.token);
                 self.recorder.said(self.now, Kind::Freeze, "begin", at, text);
+                self.recorder.count("freezes");
                 self.frozen.entry((machine, partition)).or_insert(self.now);
                 self.observe(Fact::Captured { node, partition, capture });
             }
@@ -281,7 +283,7 @@ impl World {
     pub(super) fn beats(&mut self, machine: usize, op: OpId, operation: &Operation) {
         let may_renew = matches!(
             operation,
-            Operation::Barrier | Operation::Call { request: Request::Heartbeat { .. }, .. }
+            Operation::Call { request: Request::Heartbeat { .. }, .. }
         );
         let it = &self.machines[machine];
         if let Some(node) = it.node.filter(|_| may_renew) {
@@ -292,11 +294,7 @@ impl World {
 
     /// Tells of what may renew a lease, before the node is told.
     pub(super) fn beaten(&mut self, machine: usize, op: OpId, outcome: &Outcome) {
-        let (Outcome::Barrier(Some(index)) | Outcome::Call(Ok(Answer::Heartbeat { index }))) =
-            outcome
-        else {
-            return;
-        };
+        let Outcome::Call(Ok(Answer::Heartbeat { index })) = outcome else { return };
         if let Some(node) = self.machines[machine].node {
             self.observe(Fact::Beaten { node, op, index: *index });
         }
