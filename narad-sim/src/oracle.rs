@@ -65,8 +65,8 @@ pub use look::{LogView, Look};
 use crate::outcome::{Summary, Violation};
 use crate::scenario::Ending;
 use book::Book;
-use s11_delivery::Deliveries;
 use s02_leases::Leases;
+use s11_delivery::Deliveries;
 use s12_plans::Plans;
 use sink::{Cx, Sink};
 

@@ -9,8 +9,8 @@ use super::book::Turn;
 use super::part::{Began, Part, Reign};
 use super::sink::Cx;
 use super::{
-    Oracle, Origin, s04_hidden_tail, s06_force_gate, s06_reports, s07_position, s08_flip, s09_freeze_exclusion,
-    s15_leaving, s18_authority,
+    Oracle, Origin, s04_hidden_tail, s06_force_gate, s06_reports, s07_position, s08_flip,
+    s09_freeze_exclusion, s15_leaving, s18_authority,
 };
 
 impl Oracle {
@@ -131,9 +131,9 @@ impl Oracle {
                 self.leases.died((*node, *incarnation), cx);
                 self.book.nodes.entry(*node).or_default().died = Some(cx.now);
             }
-            Command::SetDraining { .. }
-            | Command::CreateTopic { .. }
-            | Command::SetPin { .. } => self.plans.change(index),
+            Command::SetDraining { .. } | Command::CreateTopic { .. } | Command::SetPin { .. } => {
+                self.plans.change(index)
+            }
             Command::DrainedOut { node, .. } => {
                 for part in self.book.parts.values() {
                     s15_leaving::drained(part, self.book.state(), *node, cx);

@@ -16,9 +16,9 @@ use super::part::{Acked, Try};
 use super::sink::Cx;
 use super::{Directory, DiskChange, End, Fact, Oracle, Origin};
 use super::{
-    l1_moves, l2_freezes, l2_renewals, l4_accept, l5_serving, s02_leases, s02_single_writer, s03_owner_has_data, s04_hidden_tail,
-    s05_offset_stability, s06_reports, s07_position, s09_freeze_exclusion, s10_proof, s11_delivery, s15_leaving,
-    s16_monotone,
+    l1_moves, l2_freezes, l2_renewals, l4_accept, l5_serving, s02_leases, s02_single_writer,
+    s03_owner_has_data, s04_hidden_tail, s05_offset_stability, s06_reports, s07_position,
+    s09_freeze_exclusion, s10_proof, s11_delivery, s15_leaving, s16_monotone,
 };
 
 impl Oracle {

@@ -248,7 +248,16 @@ impl Law {
             Command::ClearTarget { partition, move_id } => {
                 self.clear_target(case, *partition, *move_id)
             }
-            Command::CompleteMove { partition, expect, attempt, fence, end, hwm, committed, .. } => {
+            Command::CompleteMove {
+                partition,
+                expect,
+                attempt,
+                fence,
+                end,
+                hwm,
+                committed,
+                ..
+            } => {
                 let copy = moves::Copy { end: *end, hwm: *hwm, committed: *committed };
                 self.complete_move(case, *partition, (*expect, *attempt, *fence), copy)
             }

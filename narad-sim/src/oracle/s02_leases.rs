@@ -161,7 +161,9 @@ impl Leases {
         if leader == by && granted > asked && led {
             cx.breach("S2", by, || {
                 let (node, life) = of;
-                format!("it renewed the lease of life {life} of {node:?} after asking for its death")
+                format!(
+                    "it renewed the lease of life {life} of {node:?} after asking for its death"
+                )
             });
         }
     }

@@ -97,7 +97,9 @@ pub(super) fn promoted(
     if (known.life, known.move_id, known.epoch) == (life, move_id, epoch) && end < known.hwm {
         cx.breach("S6", part.id, || {
             let hwm = known.hwm;
-            format!("{node:?} promotes a copy that ends at {end:?}, it was told that {hwm:?} is visible")
+            format!(
+                "{node:?} promotes a copy that ends at {end:?}, it was told that {hwm:?} is visible"
+            )
         });
     }
 }

@@ -73,7 +73,10 @@ pub(super) fn retains(part: &Part, node: NodeId, cx: &mut Cx<'_>) {
     let open = |hold: &&Hold| !hold.ended && hold.node == node;
     if let Some(hold) = part.holds.iter().find(open) {
         cx.breach("S9", part.id, || {
-            format!("{node:?} changes its log under {:?}, which nothing has ended", hold.capture.token)
+            format!(
+                "{node:?} changes its log under {:?}, which nothing has ended",
+                hold.capture.token
+            )
         });
     }
 }

@@ -24,13 +24,14 @@ impl Book {
         if let Some((_, wider)) = self.narrowed.filter(|(at, _)| cx.now.since(*at) <= hearsay) {
             allowed = allowed.max(wider);
         }
+        let now = cx.now;
         let moving = |partition: &PartitionId| {
             let Some(row) = state.assignment(*partition) else { return false };
             let ends_alive = !is_dead(state, row.owner)
                 && !row.target.is_some_and(|target| is_dead(state, target));
             let plan = self.parts.get(partition).map(|part| part.plan).unwrap_or_default();
             let unseen = plan.by_hand && seen.is_some_and(|seen| seen < plan.index);
-            let lately = plan.resumed.is_some_and(|at| cx.now.since(at) <= hearsay);
+            let lately = plan.resumed.is_some_and(|at| now.since(at) <= hearsay);
             ends_alive && !plan.waiting && !lately && !unseen
         };
         if let Some(seen) = seen {
@@ -49,12 +50,7 @@ impl Book {
     }
 
     /// Of each topic at most half is under way, of what the leader had seen and began itself.
-    fn check_topics(
-        &self,
-        seen: LogIndex,
-        moving: &dyn Fn(&PartitionId) -> bool,
-        cx: &mut Cx<'_>,
-    ) {
+    fn check_topics(&self, seen: LogIndex, moving: &dyn Fn(&PartitionId) -> bool, cx: &mut Cx<'_>) {
         let Some(state) = self.state() else { return };
         let Some((latest, part)) = self
             .parts
@@ -74,9 +70,7 @@ impl Book {
             })
             .collect();
         if running.len() > usize::try_from(allowed).unwrap_or(usize::MAX) {
-            cx.breach("S14", *latest, || {
-                format!("{running:?} of one topic move, {allowed} may")
-            });
+            cx.breach("S14", *latest, || format!("{running:?} of one topic move, {allowed} may"));
         }
     }
 

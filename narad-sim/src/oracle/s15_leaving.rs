@@ -11,10 +11,10 @@ use narad_core::controller::Change;
 use narad_core::ids::{Incarnation, NodeId};
 use narad_core::metastore::{Configuration, Member, State, Status};
 
+use super::Directory;
 use super::part::Part;
 use super::s10_proof::{self, Fate};
 use super::sink::Cx;
-use super::Directory;
 
 /// A node was retired: `before` is what it was.
 pub(super) fn retired(before: &Member, state: &State, receipt: bool, cx: &mut Cx<'_>) {

@@ -281,10 +281,8 @@ impl World {
 
     /// Tells of what may renew a lease, when the node asks.
     pub(super) fn beats(&mut self, machine: usize, op: OpId, operation: &Operation) {
-        let may_renew = matches!(
-            operation,
-            Operation::Call { request: Request::Heartbeat { .. }, .. }
-        );
+        let may_renew =
+            matches!(operation, Operation::Call { request: Request::Heartbeat { .. }, .. });
         let it = &self.machines[machine];
         if let Some(node) = it.node.filter(|_| may_renew) {
             let at = it.clock.local(self.now);

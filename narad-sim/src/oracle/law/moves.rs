@@ -3,9 +3,7 @@
 use narad_core::ids::{
     Attempt, Epoch, Generation, Incarnation, MoveId, NodeId, Offset, PartitionId, Token,
 };
-use narad_core::metastore::{
-    Applied, Assignment, Expect, Fence, Reason, Reign, Residue, Status,
-};
+use narad_core::metastore::{Applied, Assignment, Expect, Fence, Reason, Reign, Residue, Status};
 
 use super::{Case, Law, members};
 
@@ -139,8 +137,7 @@ impl Law {
         if attempt.move_id > row.move_id {
             return Err(Reason::MoveChanged);
         }
-        let of_the_plan =
-            row.move_id == attempt.move_id && row.target == Some(attempt.destination);
+        let of_the_plan = row.move_id == attempt.move_id && row.target == Some(attempt.destination);
         if of_the_plan && row.burned.is_none_or(|burned| burned < attempt.no) {
             self.touch_row(case, partition).burned = Some(attempt.no);
         }
@@ -305,11 +302,7 @@ fn replan(row: &mut Assignment, target: Option<NodeId>) {
 }
 
 /// Somebody else owns it from now on, or the same in another epoch.
-fn crown(
-    row: &mut Assignment,
-    (owner, data, start): (NodeId, Attempt, Offset),
-    residue: Residue,
-) {
+fn crown(row: &mut Assignment, (owner, data, start): (NodeId, Attempt, Offset), residue: Residue) {
     row.epoch = Epoch(row.epoch.0 + 1);
     let epoch = row.epoch;
     row.lineage.push(Reign { epoch, start, owner, data, residue });

@@ -107,8 +107,7 @@ pub(super) fn old_session(draft: &mut Draft<'_>) {
 pub(super) fn drained_after_death(draft: &mut Draft<'_>) {
     let node = Who::Node(Machine(1));
     let partition = draft.partition();
-    let points =
-        [(Stage::Done, "checkpoint"), (Stage::Done, "list"), (Stage::Phase, "drain")];
+    let points = [(Stage::Done, "checkpoint"), (Stage::Done, "list"), (Stage::Phase, "drain")];
     let (stage, name) = *draft.dice.pick(&points);
     let label = draft.label("dead");
     let lasting = draft.for_long();
