@@ -155,6 +155,7 @@ impl World {
                 self.recorder.records(now, Kind::Ack, machine, partition, ids.len());
                 let epoch = committed.epoch;
                 self.observe(Fact::Acknowledged { node, partition, epoch, first, ids: &ids });
+                self.news(partition);
                 self.reply_to_producers(machine, from, Produced::Acknowledged);
             }
             Err(error) => {
