@@ -65,6 +65,11 @@ impl Oracle {
             Fact::Captured { node, partition, capture } => {
                 self.captured(node, partition, capture, cx);
             }
+            Fact::HandedOver { node, partition, token } => {
+                if let Some(part) = self.book.part_mut(partition) {
+                    s09_freeze_exclusion::told(part, node, token);
+                }
+            }
             Fact::FrozeBlindly { node, partition, token } => {
                 self.froze(node, partition, token, cx);
             }
@@ -171,8 +176,8 @@ impl Oracle {
                         cx,
                     );
                 }
-                let new = self.deliveries.delivered(ids);
-                if let Some(part) = self.book.part_mut(partition).filter(|_| new) {
+                self.deliveries.delivered(ids);
+                if let Some(part) = self.book.part_mut(partition) {
                     part.delivered = cx.now;
                 }
             }
