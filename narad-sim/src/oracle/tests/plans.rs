@@ -116,7 +116,7 @@ fn too_many_frozen_partitions_are_found() {
         // The third move is let in while the other two do not count.
         plan(&mut bench, 0, 3);
         plan(&mut bench, 1, 3);
-        bench.commit(1, Command::MarkDead { node: NodeId(3), incarnation: Incarnation(1) });
+        bench.kill(3);
         plan(&mut bench, 2, 2);
         bench.register(3, 2);
         let freeze = |bench: &mut Bench, index: u32| {
