@@ -447,6 +447,7 @@ impl World {
             machines: &self.machines,
             by_node: self.by_node.as_slice(),
             net: &self.net,
+            log: self.log.as_ref(),
         }
     }
 
@@ -456,6 +457,7 @@ impl World {
             machines: &self.machines,
             by_node: &self.by_node,
             net: &self.net,
+            log: self.log.as_ref(),
         };
         self.oracle.observe(self.recorder.events, fact, &view);
         self.take_violations();
@@ -498,6 +500,7 @@ impl World {
             machines: &self.machines,
             by_node: &self.by_node,
             net: &self.net,
+            log: self.log.as_ref(),
         };
         how(&mut self.oracle, self.recorder.events, &view);
         self.take_violations();

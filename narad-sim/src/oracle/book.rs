@@ -110,6 +110,7 @@ impl Book {
         for part in self.parts.values_mut() {
             part.serving.retain(|serving| serving.node != node);
             part.open.retain(|(open, _)| *open != node);
+            part.opened.remove(&node);
             part.thaw(now, |frozen| frozen.node == node);
             if part.consumers.life.is_some_and(|(owner, ..)| owner == node) {
                 part.consumers.life = None;

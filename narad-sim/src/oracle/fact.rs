@@ -220,6 +220,15 @@ pub enum Fact<'a> {
         /// What was captured.
         capture: &'a Capture,
     },
+    /// A source tells a destination what was captured.
+    HandedOver {
+        /// The source.
+        node: NodeId,
+        /// The partition.
+        partition: PartitionId,
+        /// The freeze.
+        token: Token,
+    },
     /// A gate froze, but the log could not be read: nobody is told of the token.
     FrozeBlindly {
         /// The source.

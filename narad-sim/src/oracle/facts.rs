@@ -100,6 +100,11 @@ impl Oracle {
             Fact::Captured { node, partition, capture } => {
                 self.captured(node, partition, capture, cx);
             }
+            Fact::HandedOver { node, partition, token } => {
+                if let Some(part) = self.book.part_mut(partition) {
+                    s09_freeze_exclusion::told(part, node, token);
+                }
+            }
             Fact::FrozeBlindly { node, partition, token } => {
                 self.froze(node, partition, token, cx);
             }
@@ -116,10 +121,13 @@ impl Oracle {
                     s03_owner_has_data::creates(part, node, data, start, cx);
                 }
             }
-            Fact::Opened { node, partition, data, end: _, hwm, position } => {
+            Fact::Opened { node, partition, data, end, hwm, position } => {
                 let life = self.book.life(node);
                 if let Some(part) = self.book.part_mut(partition) {
                     part.open.insert((node, data));
+                    let visible = part.last().map(|last| last.visible).unwrap_or_default();
+                    let known = if visible == Offset(u64::MAX) { Offset(0) } else { visible };
+                    part.opened.insert(node, (end, hwm, known));
                     s04_hidden_tail::opened(part, node, data, hwm, cx);
                     s07_position::opened(part, (node, life), (data, position, hwm), cx);
                 }
@@ -128,11 +136,15 @@ impl Oracle {
             Fact::Closed { node, partition } => {
                 if let Some(part) = self.book.part_mut(partition) {
                     part.open.retain(|(open, _)| *open != node);
+                    part.opened.remove(&node);
                 }
             }
             Fact::Exposed { node, partition, epoch, hwm } => {
                 if let Some(part) = self.book.part_mut(partition) {
                     s04_hidden_tail::exposed(part, node, epoch, hwm, cx);
+                    if let Some(opened) = part.opened.get_mut(&node) {
+                        opened.1 = opened.1.max(hwm);
+                    }
                 }
             }
             Fact::SettingAside { node, partition, directory } => {
@@ -209,8 +221,8 @@ impl Oracle {
                         cx,
                     );
                 }
-                let new = self.deliveries.delivered(ids);
-                if let Some(part) = self.book.part_mut(partition).filter(|_| new) {
+                self.deliveries.delivered(ids);
+                if let Some(part) = self.book.part_mut(partition) {
                     part.delivered = cx.now;
                 }
             }
@@ -309,8 +321,8 @@ impl Oracle {
     }
 
     fn noted(&mut self, node: NodeId, note: &Note, cx: &mut Cx<'_>) {
-        if matches!(note, Note::Leader(Some(leader)) if *leader == node) {
-            self.leases.leads(node, cx.now);
+        if let Note::Leader(leader) = note {
+            self.leases.follows(node, *leader, cx);
         }
         if let Note::Handoff(partition, handoff::Note::Revoking { token, cause }) = note
             && let Some(part) = self.book.parts.get(partition)
@@ -344,9 +356,11 @@ impl Oracle {
             let of = (frozen.token.epoch, frozen.token.no.incarnation);
             frozen.node == node && Some(of) != reign
         });
+        if let Some((epoch, _)) = reign {
+            s04_hidden_tail::serves(part, node, epoch, cx);
+        }
         if let Some((epoch, _)) = reign.filter(|(epoch, _)| before != Some(*epoch)) {
             s03_owner_has_data::serves(part, node, epoch, cx);
-            s04_hidden_tail::serves(part, node, epoch, cx);
         }
         self.book.check_writers_of(partition, cx);
     }

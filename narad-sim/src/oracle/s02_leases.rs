@@ -54,6 +54,9 @@ struct Holder {
     /// When it asked what was answered, and the index that came with the answer.
     answered: Vec<(Instant, LogIndex)>,
     authority: Option<Authority>,
+    /// Whether it takes itself for the leader, and until when it last did, by its own clock.
+    leads: bool,
+    led_until: Option<Instant>,
 }
 
 impl Leases {
@@ -93,7 +96,8 @@ impl Leases {
         let before = holder.authority.replace(authority);
         let until = authority.lease_until;
         // Whoever leads asks itself, which nobody sees.
-        if machines.is_some_and(|machines| machines.leader() == Some(node)) {
+        let itself = holder.led_until.is_some_and(|led| until <= led.after(self.longest));
+        if holder.leads || itself {
             return;
         }
         if until == Instant::ORIGIN || before.is_some_and(|before| before.lease_until >= until) {
@@ -108,9 +112,15 @@ impl Leases {
         }
     }
 
-    /// A node leads from now on.
-    pub(super) fn leads(&mut self, node: NodeId, now: Time) {
-        self.led.insert(node, now);
+    /// A node takes another one for the leader from now on, or itself.
+    pub(super) fn follows(&mut self, node: NodeId, leader: Option<NodeId>, cx: &Cx<'_>) {
+        let holder = self.nodes.entry(node).or_default();
+        if leader == Some(node) {
+            self.led.insert(node, cx.now);
+            holder.leads = true;
+        } else if std::mem::take(&mut holder.leads) {
+            holder.led_until = cx.look.local(node);
+        }
     }
 
     /// A leader answers a heartbeat that came to it at `received`.

@@ -9,7 +9,6 @@
 
 use narad_core::ids::{Attempt, Epoch, NodeId, Offset};
 
-use super::Directory;
 use super::part::{Part, Reign};
 use super::s16_monotone;
 use super::sink::Cx;
@@ -40,15 +39,14 @@ pub(super) fn exposed(part: &mut Part, node: NodeId, epoch: Epoch, hwm: Offset, 
 
 /// A gate begins to serve: what was visible in its reign is so again, and of a reign that began
 /// without the old owner's freeze everything is (H42, H43).
-pub(super) fn serves(part: &Part, node: NodeId, epoch: Epoch, cx: &mut Cx<'_>) {
+pub(super) fn serves(part: &mut Part, node: NodeId, epoch: Epoch, cx: &mut Cx<'_>) {
+    let Some((end, hwm, visible)) = part.opened.remove(&node) else { return };
     let reign = part.reign(epoch).filter(|reign| reign.owner == node);
     let Some(reign) = reign.filter(|reign| !part.is_damaged(node, reign.data)) else { return };
-    let Some(log) = cx.look.log(node, part.id, Directory::Installed(reign.data)) else { return };
-    let visible = if reign.visible == Offset(u64::MAX) { Offset(0) } else { reign.visible };
-    let due = if reign.left_records() { log.end } else { visible };
-    if log.hwm < due {
+    let due = if reign.left_records() { end } else { visible.min(reign.visible) };
+    if hwm < due {
         cx.breach("S16", part.id, || {
-            format!("{node:?} serves {epoch:?} up to {:?} only, {due:?} is visible", log.hwm)
+            format!("{node:?} serves {epoch:?} up to {hwm:?} only, {due:?} is visible")
         });
     }
 }

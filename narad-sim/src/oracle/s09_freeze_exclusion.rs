@@ -4,8 +4,9 @@
 //! A freeze is also over once no flip can rest on it any more: when a row with a later move id is
 //! in the log, or a later life of the source. After the flip, nothing may be appended in the old
 //! epoch at all: the source stays frozen until it has applied the flip (S8). A thaw that comes
-//! before the log has ended the freeze is a breach by itself, whether or not an append follows. No
-//! clock takes part.
+//! before the log has ended the freeze is a breach by itself, whether or not an append follows;
+//! unless no destination was ever told of the token, so that no flip can name it. No clock takes
+//! part.
 
 use narad_core::ids::{Attempt, Epoch, Incarnation, MoveId, NodeId, Token};
 use narad_core::partition::Capture;
@@ -33,7 +34,14 @@ pub(super) fn captured(
     }
     // A source that lags behind the log may freeze for a move that is over.
     let ended = move_id.is_some() && present > move_id;
-    part.holds.push(Hold { node, life, capture: capture.clone(), ended });
+    part.holds.push(Hold { node, life, capture: capture.clone(), told: false, ended });
+}
+
+/// A source answers a destination: a flip may rest on the freeze from now on.
+pub(super) fn told(part: &mut Part, node: NodeId, token: Token) {
+    for hold in &mut part.holds {
+        hold.told |= hold.node == node && hold.capture.token == token;
+    }
 }
 
 /// A source answers a try: only one of the move that its own row has (H41).
@@ -82,12 +90,16 @@ pub(super) fn retains(part: &Part, node: NodeId, cx: &mut Cx<'_>) {
 }
 
 /// A gate was thawed.
-pub(super) fn thawed(part: &Part, node: NodeId, token: Token, cx: &mut Cx<'_>) {
-    let held = part
+pub(super) fn thawed(part: &mut Part, node: NodeId, token: Token, cx: &mut Cx<'_>) {
+    let mut held = part
         .holds
-        .iter()
-        .any(|hold| !hold.ended && hold.node == node && hold.capture.token == token);
-    if held {
+        .iter_mut()
+        .filter(|hold| !hold.ended && hold.node == node && hold.capture.token == token);
+    let told = held.any(|hold| {
+        hold.ended = !hold.told;
+        hold.told
+    });
+    if told {
         cx.breach("S9", part.id, || {
             format!("{node:?} thaws {token:?} before the log has ended that freeze")
         });

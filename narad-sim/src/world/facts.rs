@@ -27,6 +27,7 @@ use super::message::{partition_noted, partition_of_command};
 use super::observe::{At, standing_text};
 use super::records::id_of;
 use super::script::Moment;
+use crate::metastore::AbstractLog;
 use crate::net::Net;
 use crate::oracle::{Directory, Fact, LogView, Look, Origin};
 use crate::scenario::vocabulary::{command_name, note_name, phase_name, waiting_name};
@@ -221,16 +222,20 @@ impl World {
         let _ = self.meet(Moment { partition, ..Moment::new(Stage::Freeze, "end", machine) });
     }
 
-    pub(super) fn answered_listing(&mut self, machine: usize, asker: &Asker, answer: &Answer) {
-        let (Answer::Listing(listing), Request::List { partition, move_id, .. }) =
-            (answer, &asker.request)
-        else {
-            return;
-        };
+    pub(super) fn answered_destination(&mut self, machine: usize, asker: &Asker, answer: &Answer) {
         let nodes = (self.machines[machine].node, self.machines[asker.machine].node);
         let (Some(node), Some(of)) = nodes else { return };
-        let (partition, move_id) = (*partition, *move_id);
-        self.observe(Fact::Listed { node, partition, asker: of, move_id, listing });
+        if let (Answer::Listing(listing), Request::List { partition, move_id, .. }) =
+            (answer, &asker.request)
+        {
+            let (partition, move_id) = (*partition, *move_id);
+            self.observe(Fact::Listed { node, partition, asker: of, move_id, listing });
+        } else if let (Answer::Capture(capture), Request::Prepare { partition, .. }) =
+            (answer, &asker.request)
+        {
+            let (partition, token) = (*partition, capture.token);
+            self.observe(Fact::HandedOver { node, partition, token });
+        }
     }
 
     pub(super) fn answered_heartbeat(&mut self, machine: usize, asker: &Asker, answer: &Answer) {
@@ -246,7 +251,7 @@ impl World {
     }
 
     /// Tells of what a source grants to a destination.
-    pub(super) fn answered_destination(&mut self, machine: usize, asker: &Asker, answer: &Answer) {
+    pub(super) fn granted(&mut self, machine: usize, asker: &Asker, answer: &Answer) {
         let it = &self.machines[machine];
         let (Some(node), Some(process)) = (it.node, it.process.as_ref()) else { return };
         match (answer, &asker.request) {
@@ -462,6 +467,7 @@ pub(crate) struct View<'a> {
     pub(crate) machines: &'a [Machine],
     pub(crate) by_node: &'a [Option<usize>],
     pub(crate) net: &'a Net,
+    pub(crate) log: Option<&'a AbstractLog>,
 }
 
 impl View<'_> {
@@ -496,10 +502,15 @@ impl Look for View<'_> {
         let leads = |machine: &&Machine| {
             let process = machine.process.as_ref()?;
             let node = machine.node?;
-            (process.replica.node().leader() == Some(node))
-                .then_some((process.replica.term(), node))
+            // The abstract log has no terms, but it knows whom it follows.
+            let leads = self.log.is_some_and(|log| log.leader() == Some(node));
+            (process.replica.node().leader() == Some(node)).then_some((
+                leads,
+                process.replica.term(),
+                node,
+            ))
         };
-        self.machines.iter().filter_map(|machine| leads(&machine)).max().map(|(_, node)| node)
+        self.machines.iter().filter_map(|machine| leads(&machine)).max().map(|(.., node)| node)
     }
 
     fn talks(&self, a: NodeId, b: NodeId) -> bool {

@@ -36,9 +36,24 @@ impl Law {
             return Err(Reason::AlreadyThere);
         }
         self.receiver(to)?;
+        self.half_of_the_topic_stays(partition)?;
         let row = self.touch_row(case, partition);
         replan(row, Some(to));
         Ok(Applied::Planned(row.move_id))
+    }
+
+    /// Fewer than half of a topic is under way, the partition itself aside; a move whose end is dead
+    /// does not count.
+    fn half_of_the_topic_stays(&self, partition: PartitionId) -> Result<(), Reason> {
+        let of = partition.topic;
+        let lives = |node: NodeId| self.status(node) == Some(Status::Alive);
+        let moves = |row: &Assignment| lives(row.owner) && row.target.is_some_and(lives);
+        let others =
+            self.rows.iter().filter(|(other, _)| other.topic == of && **other != partition);
+        let moving = others.filter(|(_, row)| moves(row)).count();
+        let size = self.topics.get(&of).map_or(1, |topic| topic.partitions);
+        let most = usize::try_from(size / 2).unwrap_or(usize::MAX).max(1);
+        if moving < most { Ok(()) } else { Err(Reason::TopicBusy) }
     }
 
     pub(super) fn clear_target(
