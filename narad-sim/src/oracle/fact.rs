@@ -178,6 +178,24 @@ pub enum Fact<'a> {
         /// How far the copy is.
         staged_bytes: u64,
     },
+    /// A destination begins a try.
+    Tries {
+        /// The destination.
+        node: NodeId,
+        /// The partition.
+        partition: PartitionId,
+        /// The try.
+        attempt: Attempt,
+    },
+    /// A source has agreed to give a freeze up; told when the answer leaves.
+    Released {
+        /// The source.
+        node: NodeId,
+        /// The partition.
+        partition: PartitionId,
+        /// The freeze.
+        token: Token,
+    },
     /// A consumer goes on where it was in an earlier reign.
     GoesOn {
         /// The node that it reads at now.
@@ -197,6 +215,13 @@ pub enum Fact<'a> {
         partition: PartitionId,
         /// How it stands.
         standing: Standing,
+    },
+    /// A source begins to list what is durable.
+    Listing {
+        /// The source.
+        node: NodeId,
+        /// The partition.
+        partition: PartitionId,
     },
     /// A source has listed what is durable, for this move; told when the answer leaves.
     Listed {

@@ -63,6 +63,11 @@ impl Oracle {
                 self.leases.grants(leader, (node, life), received, cx);
                 self.book.hears(node, cx);
             }
+            Fact::Listing { node, partition } => {
+                if let Some(part) = self.book.parts.get(&partition) {
+                    s02_leases::lists(part, node, cx);
+                }
+            }
             Fact::Learned { node, partition, move_id, listing } => {
                 let life = self.book.life(node);
                 if let Some(part) = self.book.part_mut(partition) {
@@ -81,6 +86,16 @@ impl Oracle {
                     l2_renewals::renews(part, of, staged_bytes, &self.config, cx);
                 }
             }
+            Fact::Tries { node, partition, attempt } => {
+                if let Some(asker) = cx.look.node(node) {
+                    l1_moves::tries(asker.state(), node, partition, attempt, cx);
+                }
+            }
+            Fact::Released { node, partition, token } => {
+                if let Some(part) = self.book.parts.get(&partition) {
+                    l2_renewals::acts_upon(part, (node, token), cx);
+                }
+            }
             Fact::GoesOn { node, partition, was, from } => {
                 if let Some(part) = self.book.parts.get(&partition) {
                     s07_position::goes_on(part, node, was, from, cx);
@@ -89,7 +104,6 @@ impl Oracle {
             Fact::Stood { node, partition, standing } => self.stood(node, partition, standing, cx),
             Fact::Listed { node, partition, asker, move_id, listing } => {
                 if let Some(part) = self.book.part_mut(partition) {
-                    s02_leases::listed(part, node, cx);
                     s04_hidden_tail::says(part, node, listing.epoch, listing.hwm, cx);
                     let present = part.last().map(|last| (last.owner, last.epoch));
                     if present == Some((node, listing.epoch)) {

@@ -209,7 +209,12 @@ impl Book {
             let owner = cx.look.node(row.owner).filter(|_| all.is_well(row.owner));
             owner.is_some_and(|owner| owner.serving(partition) == Some(row.epoch))
         };
+        let goes_on = |node: &NodeId| {
+            let moves = cx.look.node(*node).into_iter().flat_map(|node| node.moves());
+            moves.map(|(partition, _)| partition).any(|p| all.state.assignment(p).is_none())
+        };
         all.leader.is_some()
+            && !all.well.iter().any(goes_on)
             && all.state.unassigned().len() == 0
             && all.state.targeted().len() == 0
             && all.state.members().all(drained)

@@ -43,6 +43,7 @@ pub(super) fn renews(
     config: &Config,
     cx: &mut Cx<'_>,
 ) {
+    acts_upon(part, (node, token), cx);
     let Some(at) = cx.look.local(node) else { return };
     let Some(renewed) = &mut part.renewed else { return };
     if (renewed.token, renewed.node) != (token, node) {
@@ -56,6 +57,15 @@ pub(super) fn renews(
         cx.breach("L2", part.id, || {
             let max = config.freeze_max;
             format!("{node:?} grants {token:?} more time after {lasts:?}, {max:?} is the most")
+        });
+    }
+}
+
+/// A source grants something to a freeze, which must be the one that it holds (H21).
+pub(super) fn acts_upon(part: &Part, (node, token): (NodeId, Token), cx: &mut Cx<'_>) {
+    if let Some(held) = part.renewed.filter(|held| held.node == node && held.token != token) {
+        cx.breach("L2", part.id, || {
+            format!("{node:?} takes what is said of {token:?} for {:?}", held.token)
         });
     }
 }

@@ -200,8 +200,8 @@ impl Leases {
     }
 }
 
-/// An owner answers a listing.
-pub(super) fn listed(part: &Part, node: NodeId, cx: &mut Cx<'_>) {
+/// An owner begins to list.
+pub(super) fn lists(part: &Part, node: NodeId, cx: &mut Cx<'_>) {
     let stands = part.serving.iter().find(|serving| serving.node == node);
     if stands.is_some_and(|serving| !serving.in_play) {
         cx.breach("S2", part.id, || format!("{node:?} lists before its gate stands as in play"));

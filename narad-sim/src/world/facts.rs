@@ -11,7 +11,7 @@ use narad_core::freeze::handoff::FreezeFault;
 use narad_core::ids::{LogIndex, NodeId, PartitionId, Token, TopicId};
 use narad_core::metastore::{Command, Entry, State};
 use narad_core::mover::{self, What};
-use narad_core::node::{Event, Node, Note, Operation, Outcome, StagingOutcome};
+use narad_core::node::{Event, Gating, Node, Note, Operation, Outcome, StagingOutcome};
 use narad_core::partition::Capture;
 use narad_core::peer::{Answer, Request};
 use narad_core::time::Instant;
@@ -265,6 +265,10 @@ impl World {
                 let (partition, token, staged_bytes) = (*partition, *token, *staged_bytes);
                 self.observe(Fact::Renewed { node, partition, token, staged_bytes });
             }
+            (Answer::Noted, Request::Release { partition, token }) => {
+                let (partition, token) = (*partition, *token);
+                self.observe(Fact::Released { node, partition, token });
+            }
             _ => {}
         }
     }
@@ -284,8 +288,20 @@ impl World {
         }
     }
 
-    /// Tells of what may renew a lease, when the node asks.
+    /// Tells of what may renew a lease, when the node asks, and of listings that begin.
     pub(super) fn beats(&mut self, machine: usize, op: OpId, operation: &Operation) {
+        if let (Operation::Gate(partition, Gating::List { .. }), Some(node)) =
+            (operation, self.machines[machine].node)
+        {
+            self.observe(Fact::Listing { node, partition: *partition });
+        }
+        if let (
+            Operation::Call { request: Request::Prepare { partition, attempt }, .. },
+            Some(node),
+        ) = (operation, self.machines[machine].node)
+        {
+            self.observe(Fact::Tries { node, partition: *partition, attempt: *attempt });
+        }
         let may_renew =
             matches!(operation, Operation::Call { request: Request::Heartbeat { .. }, .. });
         let it = &self.machines[machine];

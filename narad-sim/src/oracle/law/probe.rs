@@ -60,8 +60,11 @@ impl Probes {
             return;
         }
         let (mut state, mut law) = (state.clone(), law.clone());
-        for step in 1..=CHAIN {
-            let Some(made_up) = self.make_up(&law) else { continue };
+        let exodus = self.one_in(4);
+        let steps = if exodus { 3 * CHAIN } else { CHAIN };
+        for step in 1..=steps {
+            let made_up = if exodus { self.leave(&law) } else { self.make_up(&law) };
+            let Some(made_up) = made_up else { continue };
             let at = LogIndex(index.0 + step);
             let Ok(outcome) = state.apply(at, &made_up) else { return };
             if !law.compare_supposed(at, &made_up, &outcome, &state, cx) {
@@ -94,6 +97,32 @@ impl Probes {
         let (by, command) = self.command(law)?;
         let by = if self.one_in(8) { self.node(law)? } else { by };
         Some(Entry { proposal: self.proposal(by), by, command })
+    }
+
+    /// Makes up what empties nodes and takes them out, one after the other, while others die.
+    fn leave(&mut self, law: &Law) -> Option<Entry> {
+        if let Some(topic) = law.topics.keys().next().copied() {
+            let by = self.node(law)?;
+            let command = Command::DeleteTopic { topic };
+            return Some(Entry { proposal: self.proposal(by), by, command });
+        }
+        let node = self.node(law)?;
+        let member = law.members.get(&node)?;
+        let incarnation = member.incarnation;
+        let command = if self.one_in(8) {
+            Command::MarkDead { node, incarnation }
+        } else if self.one_in(10) {
+            let min_voters = u32::try_from(1 + self.random.below(3)).ok()?;
+            Command::SetPolicy(narad_core::config::Policy { min_voters, ..law.policy.clone() })
+        } else if !member.draining {
+            Command::SetDraining { node, on: true }
+        } else if !member.drained_out && member.status == Status::Alive {
+            Command::DrainedOut { node, incarnation }
+        } else {
+            let receipt = (!self.one_in(3)).then(|| "it is gone".to_owned());
+            Command::Retire { node, receipt }
+        };
+        Some(Entry { proposal: self.proposal(node), by: node, command })
     }
 
     fn proposal(&mut self, node: NodeId) -> ProposalId {
@@ -162,7 +191,9 @@ impl Probes {
 
     /// Returns a command and who may ask for it.
     fn command(&mut self, law: &Law) -> Option<(NodeId, Command)> {
-        let which = self.random.below(26);
+        let unborn: u32 = law.topics.values().map(|topic| topic.partitions).sum();
+        let unborn = usize::try_from(unborn).unwrap_or_default() > law.rows.len();
+        let which = if unborn && self.one_in(3) { 23 } else { self.random.below(26) };
         if which < 14 {
             return self.about_a_row(law, which);
         }
@@ -189,10 +220,18 @@ impl Probes {
                 Command::CreateTopic { name, partitions, parent: None }
             }
             23 => {
-                let at = self.below(law.topics.len());
-                let newest = law.topics.values().nth(at)?;
-                let index = u32::try_from(self.random.below(u64::from(newest.partitions) + 1));
-                let partition = PartitionId { topic: newest.id, index: index.ok()? };
+                let unborn = law.topics.values().find_map(|topic| {
+                    let mut all = (0..topic.partitions).map(|index| (topic.id, index));
+                    let (topic, index) = all.find(|(topic, index)| {
+                        let partition = PartitionId { topic: *topic, index: *index };
+                        !law.rows.contains_key(&partition)
+                    })?;
+                    Some(PartitionId { topic, index })
+                });
+                let partition = match unborn {
+                    Some(partition) => partition,
+                    None => self.row(law)?.0,
+                };
                 Command::AssignPartition { partition, node }
             }
             24 => {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::super::Draft;
 use crate::scenario::step::{Filter, On, Stage, Step, When};
-use crate::scenario::{Action, Files, Label, Machine, PartitionName, Side, Who};
+use crate::scenario::{Action, Files, Keep, Label, Machine, PartitionName, Side, Who};
 
 /// H23: all partitions of a topic leave their nodes at once.
 pub(super) fn exodus(draft: &mut Draft<'_>) {
@@ -176,6 +176,91 @@ pub(super) fn target_of_dead(draft: &mut Draft<'_>) {
         Action::Kill { node: target, lasting: Some(draft.for_long()) }
     };
     draft.push(Step::new(since(&label, gap), action));
+}
+
+/// H19: a source that has just come back dies again.
+pub(super) fn died_before(draft: &mut Draft<'_>) {
+    let partition = draft.partition();
+    let label = draft.label("first-death");
+    let source = Who::Owner(partition.clone());
+    let points = [(Stage::Done, "list"), (Stage::Done, "copy"), (Stage::Done, "checkpoint")];
+    let (stage, name) = *draft.dice.pick(&points);
+    let down = silence(draft) + draft.dice.millis_by_100(600, 1_800);
+    let dies = Action::Kill { node: source.clone(), lasting: Some(down) };
+    let when = When::on(Draft::first(stage, name, &partition));
+    draft.push(Step::new(when, dies).labelled(&label));
+    let gap = down + draft.dice.millis_by_100(400, 2_500);
+    let lasting = Some(draft.for_long());
+    draft.push(Step::new(since(&label, gap), Action::Kill { node: source, lasting }));
+}
+
+/// A death that the log hears of late, when its node has come back already.
+pub(super) fn condemned(draft: &mut Draft<'_>) {
+    let node = draft.anyone();
+    let silent = silence(draft) + draft.dice.millis_by_100(300, 1_200);
+    let from = Side::These(vec![node]);
+    let cut = Action::Cut { from, to: Side::Others, both: true, lasting: Some(silent) };
+    let when = draft.moment();
+    draft.push(Step::new(when, cut));
+    let filter = Filter { times: *draft.dice.pick(&[1, 3, 0]), ..Filter::any() };
+    let event = On { filter, ..On::new(Stage::Effect, "mark-dead") };
+    let by = draft.dice.millis_by_100(500, 3_000);
+    draft.push(Step::new(When::on(event), Action::Delay { by }));
+}
+
+/// A leader sleeps until another one leads, and wakes up to what was asked of it meanwhile.
+pub(super) fn leader_asleep(draft: &mut Draft<'_>) {
+    for _ in 0..draft.dice.within(1, 3) {
+        let when = draft.moment();
+        let lasting = Some(draft.dice.millis_by_100(2_500, 6_000));
+        draft.push(Step::new(when, Action::Pause { node: Who::Leader, lasting }));
+    }
+}
+
+/// The power of all nodes goes at once.
+pub(super) fn blackout(draft: &mut Draft<'_>) {
+    let start = draft.moment();
+    let keep = *draft.dice.pick(&[Keep::Nothing, Keep::Random]);
+    for number in 1..=draft.scenario.cluster.nodes {
+        let gap = draft.dice.millis(0, 60);
+        let when = When { at: start.at.map(|at| at + gap), ..start.clone() };
+        let lasting = Some(draft.dice.millis_by_100(200, 2_500));
+        let node = Who::Node(Machine(number));
+        draft.push(Step::new(when, Action::PowerLoss { node, keep, lasting }));
+    }
+}
+
+/// The power of a node goes soon after it came back, again and again.
+pub(super) fn flicker(draft: &mut Draft<'_>) {
+    let (node, start) = (Who::Node(draft.founder()), draft.moment());
+    let mut at = start.at.unwrap_or_default();
+    for _ in 0..draft.dice.within(2, 4) {
+        let down = draft.dice.millis(50, 300);
+        let action =
+            Action::PowerLoss { node: node.clone(), keep: Keep::Nothing, lasting: Some(down) };
+        draft.push(Step::new(When::at(at), action));
+        at += down + draft.dice.millis(1, 400);
+    }
+}
+
+/// A replica falls behind what is planned, and is fed a snapshot.
+pub(super) fn left_behind(draft: &mut Draft<'_>) {
+    let partition = draft.partition();
+    let event = Draft::first(Stage::Committed, "set-target", &partition);
+    let node = if draft.dice.happens(50) {
+        draft.anyone()
+    } else if draft.dice.happens(50) {
+        Who::Owner(partition)
+    } else {
+        Who::Target(partition)
+    };
+    let lasting = draft.dice.millis_by_100(3_000, 15_000);
+    draft.push(Step::new(When::on(event), Action::Lag { node, lasting }));
+}
+
+/// How long a node is silent before it is taken to be dead.
+fn silence(draft: &Draft<'_>) -> Duration {
+    draft.scenario.cluster.policy.dead_timeout.unwrap_or(Duration::from_secs(3))
 }
 
 fn since(label: &str, after: Duration) -> When {
