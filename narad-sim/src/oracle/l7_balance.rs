@@ -14,6 +14,10 @@ pub(super) fn check(all: &Healed<'_>, cx: &mut Cx<'_>) {
     if all.leader.is_none() || all.state.policy().paused || !all.reported.is_empty() {
         return;
     }
+    // The rest may have to wait for moves that are under way, which L1 judges.
+    if all.state.targeted().len() > 0 {
+        return;
+    }
     let receiver = all.state.members().any(Member::is_receiver);
     if let Some(unassigned) = all.state.unassigned().next().filter(|_| receiver) {
         cx.breach("L7", unassigned, || "nobody has been given it".into());
