@@ -54,11 +54,12 @@ impl World {
         };
         let (mut from, mut records): (Vec<_>, Vec<Record>) = (Vec::new(), Vec::new());
         while records.len() < Self::APPEND_RECORDS_MAX {
-            let Some((client, life, produce)) = appending.waiting.pop_front() else { break };
-            records.extend_from_slice(&produce.records);
+            let Some((client, life, mut produce)) = appending.waiting.pop_front() else { break };
+            records.append(&mut produce.records);
             from.push((client, life, produce));
         }
-        appending.batch = Some(Batch { pending, from, records, appended: None });
+        let ids = records.iter().map(id_of).collect();
+        appending.batch = Some(Batch { pending, from, records, ids, appended: None });
         let delay = it.slower_by + it.latency.duration(range);
         let at = self.after_disk(machine, delay);
         self.local(machine, at, Local::Append(partition));
@@ -82,7 +83,7 @@ impl World {
         let told = appended.as_ref().ok().map(|appended| appended.first);
         let is_poisoned = appended.is_err();
         batch.appended = Some(appended);
-        let ids: Vec<u64> = batch.records.iter().map(id_of).collect();
+        let ids = batch.ids.clone();
         let pause = Duration::from_micros(1 + it.latency.below(20));
         self.local(machine, now.after(pause), Local::Recheck(partition));
         if let Some(first) = told {
@@ -104,14 +105,13 @@ impl World {
         let Some(batch) = process.appends.get_mut(&partition).and_then(|it| it.batch.take()) else {
             return;
         };
-        let Batch { pending, from, records, appended } = batch;
+        let Batch { pending, from, ids, appended, .. } = batch;
         let epoch = pending.epoch();
         let appended = appended.expect("it is judged after it was written");
         let first = appended.as_ref().map(|appended| appended.first);
         let is_durable = appended.is_ok();
         let first = first.unwrap_or(Offset(0));
         let judged = process.broker.seat(partition).slot.finish(pending, appended);
-        let ids: Vec<u64> = records.iter().map(id_of).collect();
         match judged {
             Ok(committed) => {
                 self.recorder.records(now, Kind::Ack, machine, partition, ids.len());
@@ -194,10 +194,10 @@ impl World {
         process.ground.set_now(it.clock.local(now));
         let mut position = None;
         let taken = process.broker.find(partition).is_some_and(|seat| {
-            let before = seat.slot.log().map(|log| log.position().committed).unwrap_or_default();
             let taken = seat.slot.acknowledge(epoch, |log| {
                 let after = log.ack(offset)?;
-                if after.committed != before {
+                // Only if it has moved past the record can it have moved at all.
+                if after.committed > Some(offset) {
                     position = Some((after, log.bounds().hwm));
                 }
                 Ok(())
