@@ -17,6 +17,7 @@ mod consumers;
 mod copy;
 mod facts;
 pub(crate) mod judge;
+mod log;
 pub(crate) mod machine;
 pub(crate) mod message;
 pub(crate) mod observe;
@@ -48,7 +49,7 @@ use self::queue::Queue;
 use self::replica::Hearing;
 use self::script::{Place, Script};
 use self::setup::Setup;
-use crate::metastore::{AbstractLog, Access, Output, Why};
+use crate::metastore::{AbstractLog, Access};
 use crate::net::{Net, Parcel};
 use crate::oracle::{Fact, Look, Oracle};
 use crate::outcome::Violation;
@@ -117,6 +118,8 @@ pub(crate) enum Local {
     Sweep,
     /// The node is told something.
     Tell(Box<Event>),
+    /// What its throttle has held up goes on its way.
+    Send(Box<Message>),
 }
 
 /// A deterministic world.
@@ -150,6 +153,10 @@ pub struct World {
     /// How each labelled step of an operator was answered.
     pub(crate) replies: BTreeMap<Label, act::Answered>,
     pub(crate) expectations: Vec<judge::Expectation>,
+    /// The machine that the last event was at.
+    pub(crate) touched: Option<usize>,
+    /// Machines whose power goes at a step of their disks.
+    pub(crate) doomed: Vec<act::Doom>,
     /// How entries ended, the newest last.
     pub(crate) endings: VecDeque<(LogIndex, Ending)>,
     /// Freezes that go on, since when.
@@ -197,8 +204,39 @@ impl World {
         let (at, due) = self.queue.pop().expect("something is due");
         self.now = self.now.max(at);
         self.recorder.event(self.now);
+        self.touched = match &due {
+            Due::Local { machine, .. } => Some(*machine),
+            Due::Arrive(message) | Due::Deliver(message) => Some(message.to),
+            _ => None,
+        };
+        self.take_steps_before(self.recorder.events);
         self.happen(due);
+        self.cut_powers();
         true
+    }
+
+    /// Takes the steps that are to be taken right before an event.
+    fn take_steps_before(&mut self, event: u64) {
+        if self.script.at_events.is_empty() {
+            return;
+        }
+        for step in self.script.at_events.remove(&event).unwrap_or_default() {
+            self.take_step(step, Place::default());
+        }
+    }
+
+    /// Cuts the power of machines whose disks have made as many steps as they were to make.
+    fn cut_powers(&mut self) {
+        if self.doomed.is_empty() {
+            return;
+        }
+        let due: Vec<act::Doom> = self
+            .doomed
+            .extract_if(.., |doom| self.machines[doom.machine].disk.steps() >= doom.at_step)
+            .collect();
+        for doom in due {
+            self.lose_power(doom.machine, doom.keep, doom.lasting);
+        }
     }
 
     fn happen(&mut self, due: Due) {
@@ -260,7 +298,7 @@ impl World {
                 self.feed(machine, Input::Tick);
             }
             Local::Wake => self.wake(machine),
-            Local::Begin(op) => self.begin_now(machine, op),
+            Local::Begin(op) => self.begin_late(machine, op),
             Local::Perform(op) => self.perform(machine, op),
             Local::Done(op, outcome) => self.done(machine, op, *outcome),
             Local::Told(op, outcome) => self.told(machine, op, "held", *outcome),
@@ -270,11 +308,12 @@ impl World {
             Local::Flush => self.flush(machine),
             Local::Sweep => self.sweep(machine),
             Local::Tell(event) => self.tell(machine, *event),
+            Local::Send(message) => self.send(*message),
         }
     }
 
     /// Returns the true time at which a machine's clock shows so much more.
-    pub(crate) fn in_local_time(&self, machine: usize, delay: std::time::Duration) -> Time {
+    pub(crate) fn in_local_time(&self, machine: usize, delay: Duration) -> Time {
         let clock = &self.machines[machine].clock;
         clock.when(clock.local(self.now).after(delay))
     }
@@ -346,22 +385,6 @@ impl World {
         let hearing = Hearing { net: &self.net, up: &self.up, by_node: &self.by_node };
         let mut access = self.log.as_mut().map(|log| Access { now, log, reach: &hearing });
         let fed = process.replica.append(local, op, entry, access.as_mut(), &mut actions);
-        self.after_feeding(machine, actions, fed);
-    }
-
-    /// Has the lead handed over, behind the controller's back.
-    pub(crate) fn transfer(&mut self, machine: usize, to: NodeId) {
-        let now = self.now;
-        let it = &mut self.machines[machine];
-        let (Some(process), Some(node)) = (&mut it.process, it.node) else { return };
-        if let Some(log) = self.log.as_mut() {
-            log.transfer(now, node, to);
-            return self.plan_log();
-        }
-        let local = it.clock.local(now);
-        let mut actions = mem::take(&mut self.actions);
-        actions.listens = true;
-        let fed = process.replica.hand_over(local, to, &mut actions);
         self.after_feeding(machine, actions, fed);
     }
 
@@ -489,72 +512,6 @@ impl World {
     /// Whether going on would tell nothing more.
     pub(crate) fn is_hopeless(&self) -> bool {
         self.violations.len() >= Self::VIOLATIONS_MAX
-    }
-
-    /// Lets the abstract log say all that it has to say now.
-    fn poll_log(&mut self) {
-        self.log_due = Time::NEVER;
-        loop {
-            let hearing = Hearing { net: &self.net, up: &self.up, by_node: &self.by_node };
-            let Some(log) = self.log.as_mut() else { return };
-            let Some(output) = log.poll(self.now, &hearing) else { break };
-            match output {
-                Output::Tell { node, event } => self.tell_of_log(node, event),
-                Output::Led { .. } => {}
-            }
-        }
-        self.plan_log();
-    }
-
-    fn tell_of_log(&mut self, node: NodeId, event: Box<Event>) {
-        let Some(machine) = self.machine_of(node) else { return };
-        if self.machines[machine].process.is_none() {
-            return;
-        }
-        let is_entry = matches!(
-            *event,
-            Event::Committed { .. }
-                | Event::Configured { .. }
-                | Event::Skipped { .. }
-                | Event::Restored(_)
-        );
-        if is_entry {
-            self.applied(machine, Event::clone(&event));
-        }
-        self.tell(machine, *event);
-    }
-
-    /// Sees to it that the abstract log is asked when it has something to say.
-    pub(crate) fn plan_log(&mut self) {
-        let Some(log) = &self.log else { return };
-        let due = log.next_due().max(self.now);
-        if due < self.log_due {
-            self.log_due = due;
-            self.schedule(due, Due::Log);
-        }
-    }
-
-    /// Plans the next change of leaders by chance, if the scenario has such.
-    pub(crate) fn plan_election(&mut self) {
-        let per_minute = self.setup.scenario.abstract_log.elections_per_minute.0;
-        if self.log.is_none() || per_minute <= 0.0 || self.is_live_phase {
-            return;
-        }
-        let mean = Duration::from_secs_f64(60.0 / per_minute);
-        let pause = self.chance.duration(mean / 4..=mean * 7 / 4);
-        self.schedule(self.now.after(pause), Due::Election);
-    }
-
-    fn change_leader(&mut self) {
-        if self.is_live_phase {
-            return;
-        }
-        let hearing = Hearing { net: &self.net, up: &self.up, by_node: &self.by_node };
-        if let Some(log) = self.log.as_mut() {
-            log.unseat(self.now, None, Why::Chance, &hearing);
-        }
-        self.plan_election();
-        self.plan_log();
     }
 
     /// Links, pauses or processes are not as they were.

@@ -37,7 +37,7 @@ pub(super) fn run(
     write(&args.output, page.html())?;
     let mut pictures = Vec::new();
     if let Some(dir) = &args.svg {
-        std::fs::create_dir_all(dir).map_err(|error| cannot(dir, &error))?;
+        make(dir)?;
         for (name, text) in page.svgs() {
             let path = dir.join(name);
             write(&path, text)?;
@@ -65,7 +65,13 @@ fn page(source: &Path, terminal: &mut Terminal) -> Result<Page, Failure> {
         .map_err(|error| Failure::usage(format!("{}: {error}", source.display())))
 }
 
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
+/// Makes a folder and those above it.
+pub(super) fn make(dir: &Path) -> Result<(), Failure> {
+    std::fs::create_dir_all(dir).map_err(|error| cannot(dir, &error))
+}
+
+/// Writes a text file.
+pub(super) fn write(path: &Path, text: &str) -> Result<(), Failure> {
     std::fs::write(path, text).map_err(|error| cannot(path, &error))
 }
 

@@ -1,5 +1,6 @@
 //! What a step does.
 
+mod kind;
 mod words;
 
 use std::time::Duration;
@@ -15,10 +16,13 @@ choice! {
     /// What a step does.
     pub enum Action {
         /// Keeps the message, proposal, work or outcome of `on` back, under the step's label, until
-        /// a step releases it. Whoever waits for it gives up when its own patience ends; what is
-        /// released later than that still takes its effect.
+        /// a step releases it. Whoever waits for it gives up when its own patience ends, and mostly
+        /// tries again: `times = 0` in `on` holds these tries, too. What is released later than
+        /// that still takes its effect; a held effect or outcome is gone with the process that it
+        /// is of, a held message (`send`, `deliver`) is not.
         "hold" Hold {}
-        /// Lets go what was held under a label.
+        /// Lets go everything that was held under a label, in its old order; from then on that step
+        /// holds nothing more.
         "release" Release {
             /// The label of the step that held it.
             "of" of: req Label => "\"late-flip\"";
@@ -90,6 +94,18 @@ choice! {
             "keep" keep: def Keep = Keep::Nothing => "\"random\"";
             /// After how long it is started again; never without it.
             "for" lasting: opt Duration => "\"5s\"";
+        }
+        /// Cuts a machine's power as soon as its disk has made so many further steps (a write, a
+        /// sync, a changed name), wherever that is.
+        "crash-after" CrashAfter {
+            /// The machine.
+            "node" node: req Who => "\"n1\"";
+            /// After how many steps of the disk, counted from when this step is taken. 1 or more.
+            "disk_steps" disk_steps: def u32 = 1 => "17";
+            /// What the disk keeps of what was not synced.
+            "keep" keep: def Keep = Keep::Nothing => "\"torn\"";
+            /// After how long it is started again; never without it.
+            "for" lasting: opt Duration => "\"500ms\"";
         }
         /// Starts a process anew, killing it first if it runs.
         "restart" Restart {
@@ -378,7 +394,9 @@ choice! {
             "epoch" epoch: opt u64 => "1";
             /// The move id that is expected.
             "move_id" move_id: opt u64 => "2";
-            /// The incarnation that is named.
+            /// The incarnation that is named; the present one without it. What a node says of itself
+            /// alone (`flip`, `resolve`, `revoke`, `drained-out`) names the one before: nodes do not
+            /// lie, so a command that the node did not send is an old one (S18).
             "incarnation" incarnation: opt u64 => "1";
             /// The death certificate that is named.
             "generation" generation: opt u64 => "1";
@@ -436,14 +454,13 @@ choice! {
             /// Only there.
             "partition" partition: opt PartitionName => "\"orders/0\"";
         }
-        /// Stops the load in the background: producers, consumers and retention.
+        /// Stops the producers in the background; consumers go on.
         "quiet" Quiet {}
         /// Goes on with the load in the background.
         "busy" Busy {}
 
         /// Ends every fault that lasts: links, disks, pauses, lags, clock rates, and everything that
-        /// is held. Starts every process that is down, except those that were stopped for good by
-        /// `kill` or `stop` without `for`.
+        /// is held. Starts every process that is down.
         "heal-all" HealAll {}
         /// Writes a line into the trace.
         "note" Note {
@@ -463,43 +480,5 @@ impl Action {
     /// Returns the words of `do`.
     pub fn words() -> impl Iterator<Item = &'static str> {
         <Self as super::table::Choice>::VARIANTS.iter().map(|variant| variant.name)
-    }
-
-    /// Whether it is done to the very message, proposal or work of `on`, at that moment.
-    #[must_use]
-    pub const fn is_on_the_spot(&self) -> bool {
-        matches!(
-            self,
-            Self::Hold {}
-                | Self::Record {}
-                | Self::Drop {}
-                | Self::Duplicate { .. }
-                | Self::Delay { .. }
-                | Self::Corrupt {}
-                | Self::Fail { .. }
-                | Self::CrashWithin { .. }
-        )
-    }
-
-    /// Whether an operator does it, and is answered.
-    #[must_use]
-    pub const fn is_operators(&self) -> bool {
-        matches!(
-            self,
-            Self::Drain { .. }
-                | Self::Cancel { .. }
-                | Self::Move { .. }
-                | Self::Abort { .. }
-                | Self::Pin { .. }
-                | Self::Unpin { .. }
-                | Self::CreateTopic { .. }
-                | Self::DeleteTopic { .. }
-                | Self::Policy { .. }
-                | Self::Transfer { .. }
-                | Self::Retire { .. }
-                | Self::DeclareLost { .. }
-                | Self::Propose { .. }
-                | Self::Join { .. }
-        )
     }
 }

@@ -34,11 +34,15 @@ section! {
         "at" at: opt Duration => "\"12s\"";
         /// The event of the protocol on which it is due.
         "on" on: opt On => "{ effect = \"flip\", node = \"n2\" }";
+        /// The number of an event of the run, as traces of it have them after `event`: it is done
+        /// right before that event. For schedules that were enumerated; a number means something
+        /// else with every other change of the scenario.
+        "event" event: opt u64 => "1234";
         /// The label of a step. Only what happens after that step was taken counts; without `at`
         /// and `on`, it is due when that step was taken.
         "since" since: opt Label => "\"late-flip\"";
-        /// How much later it is done. Not for actions on the message, proposal or work of `on`,
-        /// which are done on the spot.
+        /// How much later it is done; it was taken then, for those with `since`. Not for actions on
+        /// the message, proposal or work of `on`, which are done on the spot.
         "after" after: def Duration = Duration::ZERO => "\"500ms\"";
     }
 }
@@ -186,19 +190,19 @@ impl When {
     /// Returns the beginning.
     #[must_use]
     pub const fn start() -> Self {
-        Self { at: None, on: None, since: None, after: Duration::ZERO }
+        Self { at: None, on: None, event: None, since: None, after: Duration::ZERO }
     }
 
     /// Returns a time.
     #[must_use]
     pub const fn at(time: Duration) -> Self {
-        Self { at: Some(time), on: None, since: None, after: Duration::ZERO }
+        Self { at: Some(time), on: None, event: None, since: None, after: Duration::ZERO }
     }
 
     /// Returns an event.
     #[must_use]
     pub const fn on(event: On) -> Self {
-        Self { at: None, on: Some(event), since: None, after: Duration::ZERO }
+        Self { at: None, on: Some(event), event: None, since: None, after: Duration::ZERO }
     }
 }
 

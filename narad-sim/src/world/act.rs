@@ -22,6 +22,15 @@ use crate::trace::Kind;
 pub(crate) use disks::DiskUndo;
 pub(crate) use operator::{Answered, Asked};
 
+/// A machine whose power goes at a step of its disk.
+#[derive(Clone, Debug)]
+pub(crate) struct Doom {
+    pub(crate) machine: usize,
+    pub(crate) at_step: u64,
+    pub(crate) keep: crate::scenario::Keep,
+    pub(crate) lasting: Option<Duration>,
+}
+
 /// What undoes a step whose effect lasts only so long.
 #[derive(Clone, Debug)]
 pub(crate) enum Undo {
@@ -38,8 +47,9 @@ impl World {
         self.recorder.count_fault(action.word());
         self.machine_changed(action, place);
         match action {
-            // Done on the spot, to what they were set off by.
-            Action::Hold {}
+            // A note is in the trace; the others are done on the spot, to what they were set off by.
+            Action::Note { .. }
+            | Action::Hold {}
             | Action::Record {}
             | Action::Drop {}
             | Action::Duplicate { .. }
@@ -61,6 +71,7 @@ impl World {
             | Action::Join { .. }
             | Action::Kill { .. }
             | Action::PowerLoss { .. }
+            | Action::CrashAfter { .. }
             | Action::Restart { .. }
             | Action::SaveDisk { .. }
             | Action::Stop { .. }
@@ -145,25 +156,24 @@ impl World {
             | Action::Quiet {}
             | Action::Busy {} => self.act_as_client(action, place),
             Action::HealAll {} => self.heal_everything(),
-            Action::Note { .. } => {}
         }
     }
 
     /// Writes down what is done to a clock or a disk.
     fn machine_changed(&mut self, action: &Action, place: Place) {
-        let node = match action {
-            Action::ClockRate { node, .. }
-            | Action::ClockJump { node, .. }
-            | Action::WallJump { node, .. }
-            | Action::Suspend { node, .. }
-            | Action::Lag { node, .. }
-            | Action::DiskFail { node, .. }
-            | Action::DiskFull { node, .. }
-            | Action::DiskSlow { node, .. }
-            | Action::DiskStuck { node, .. }
-            | Action::Rot { node, .. }
-            | Action::Erase { node, .. } => node,
-            _ => return,
+        let (Action::ClockRate { node, .. }
+        | Action::ClockJump { node, .. }
+        | Action::WallJump { node, .. }
+        | Action::Suspend { node, .. }
+        | Action::Lag { node, .. }
+        | Action::DiskFail { node, .. }
+        | Action::DiskFull { node, .. }
+        | Action::DiskSlow { node, .. }
+        | Action::DiskStuck { node, .. }
+        | Action::Rot { node, .. }
+        | Action::Erase { node, .. }) = action
+        else {
+            return;
         };
         let at = At { machine: self.who(node, place), ..At::default() };
         let text = || format!("{action:?}");
@@ -206,6 +216,16 @@ impl World {
                 let keep = self.kept_of(*keep);
                 self.power_loss(at, keep);
                 self.start_after(at, *lasting);
+            }
+            Action::CrashAfter { node, disk_steps, keep, lasting } => {
+                let Some(at) = self.who(node, place) else { return };
+                let steps = u64::from((*disk_steps).max(1));
+                let disk = &self.machines[at].disk;
+                // Whatever else the event wants to do fails, as on a disk without power.
+                disk.stop_after(steps);
+                let at_step = disk.steps() + steps;
+                let (keep, lasting) = (*keep, *lasting);
+                self.doomed.push(Doom { machine: at, at_step, keep, lasting });
             }
             Action::Restart { node, disk, of, from } => {
                 let Some(at) = self.who(node, place) else { return };

@@ -1,5 +1,6 @@
 //! What travels between machines.
 
+use narad_core::controller;
 use narad_core::effects::OpId;
 use narad_core::ids::{Epoch, Offset, PartitionId};
 use narad_core::metastore::{Command, Entry};
@@ -31,7 +32,7 @@ pub(crate) enum Payload {
     },
     Request {
         op: OpId,
-        request: Box<peer::Request>,
+        request: Box<Request>,
     },
     /// `to_life` is the process that asked.
     Answer {
@@ -110,7 +111,12 @@ pub(crate) struct Fetch {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Fetched {
-    Records { epoch: Epoch, records: Vec<(Offset, u64)> },
+    /// `more`: whether there are records behind them.
+    Records {
+        epoch: Epoch,
+        records: Vec<(Offset, u64)>,
+        more: bool,
+    },
     Refused,
 }
 
@@ -147,7 +153,7 @@ impl Payload {
     pub(crate) fn entry(&self) -> Option<&Entry> {
         match self {
             Self::Request { request, .. } => match &**request {
-                peer::Request::Propose(entry) => Some(entry),
+                Request::Propose(entry) => Some(entry),
                 _ => None,
             },
             _ => None,
@@ -210,12 +216,12 @@ impl Payload {
     pub(crate) fn partition(&self) -> Option<PartitionId> {
         match self {
             Self::Request { request, .. } => match &**request {
-                peer::Request::List { partition, .. }
-                | peer::Request::Prepare { partition, .. }
-                | peer::Request::Renew { partition, .. }
-                | peer::Request::Release { partition, .. } => Some(*partition),
-                peer::Request::Propose(entry) => partition_of_command(&entry.command),
-                peer::Request::Heartbeat { .. } | peer::Request::Join { .. } => None,
+                Request::List { partition, .. }
+                | Request::Prepare { partition, .. }
+                | Request::Renew { partition, .. }
+                | Request::Release { partition, .. } => Some(*partition),
+                Request::Propose(entry) => partition_of_command(&entry.command),
+                Request::Heartbeat { .. } | Request::Join { .. } => None,
             },
             Self::Copy { range, .. } => Some(range.partition),
             Self::Produce(produce) => Some(produce.partition),
@@ -304,7 +310,8 @@ pub(crate) const fn partition_noted(note: &Note) -> Option<PartitionId> {
         Note::Mover(partition, _)
         | Note::Handoff(partition, _)
         | Note::Host(partition, _)
-        | Note::SetAside(partition, _) => Some(*partition),
+        | Note::SetAside(partition, _)
+        | Note::Controller(controller::Note::TargetGivenUp { partition, .. }) => Some(*partition),
         Note::Controller(_) | Note::Lease(_) | Note::Leader(_) | Note::Retired | Note::Stale(_) => {
             None
         }

@@ -14,7 +14,7 @@ use crate::time::Time;
 use crate::trace::{Kind, Line};
 
 /// Takes the lines of a trace.
-pub type Sink = Box<dyn FnMut(Line)>;
+pub(crate) type Sink = Box<dyn FnMut(Line)>;
 
 /// Writes down what happens, and sums it up.
 pub(crate) struct Recorder {

@@ -10,8 +10,13 @@ use narad_runtime::log::{Record, Retention};
 use super::machine::Batch;
 use super::message::{Ack, Fetch, Fetched, Message, Payload, Produce, Produced};
 use super::records::id_of;
-use super::{Local, World};
+use super::script::{Moment, Verdict};
+use super::traffic::address;
+use super::{Due, Local, World};
 use crate::oracle::{Fact, Read};
+use crate::scenario::vocabulary::COMMIT;
+use crate::scenario::{Ending, Stage};
+use crate::time::Time;
 use crate::trace::Kind;
 
 impl World {
@@ -45,12 +50,10 @@ impl World {
             return;
         }
         let seat = process.broker.seat(partition);
-        let pending = match seat.slot.begin(None) {
-            Ok(pending) => pending,
-            Err(_) => {
-                let refused: Vec<_> = appending.waiting.drain(..).collect();
-                return self.reply_to_producers(machine, refused, Produced::Refused);
-            }
+        let Ok(pending) = seat.slot.begin(None) else {
+            let refused: Vec<_> = appending.waiting.drain(..).collect();
+            self.recorder.count("refused");
+            return self.reply_to_producers(machine, refused, Produced::Refused);
         };
         let (mut from, mut records): (Vec<_>, Vec<Record>) = (Vec::new(), Vec::new());
         while records.len() < Self::APPEND_RECORDS_MAX {
@@ -58,11 +61,43 @@ impl World {
             records.append(&mut produce.records);
             from.push((client, life, produce));
         }
+        let (epoch, node) = (pending.epoch(), it.node);
         let ids = records.iter().map(id_of).collect();
         appending.batch = Some(Batch { pending, from, records, ids, appended: None });
         let delay = it.slower_by + it.latency.duration(range);
         let at = self.after_disk(machine, delay);
-        self.local(machine, at, Local::Append(partition));
+        if let Some(node) = node {
+            self.observe(Fact::Admitted { node, partition, epoch });
+        }
+        self.meet_commit(Stage::Effect, machine, partition, at, Local::Append(partition));
+    }
+
+    /// Goes on with an append, unless a step holds it up.
+    fn meet_commit(
+        &mut self,
+        stage: Stage,
+        machine: usize,
+        partition: PartitionId,
+        at: Time,
+        next: Local,
+    ) {
+        let moment = Moment { partition: Some(partition), ..Moment::new(stage, COMMIT, machine) };
+        match self.meet(moment) {
+            Verdict::Gone => {}
+            Verdict::Hold(label) => {
+                let life = self.machines[machine].life;
+                self.script.keep(label, Due::Local { machine, life, what: next });
+            }
+            Verdict::Later(later) => self.local(machine, later.max(at), next),
+            // It is no message that could be lost or come twice, and no disk fails in it.
+            Verdict::Pass
+            | Verdict::Drop
+            | Verdict::Twice(_)
+            | Verdict::Record(_)
+            | Verdict::Corrupt
+            | Verdict::Fail(_)
+            | Verdict::Crash(..) => self.local(machine, at, next),
+        }
     }
 
     /// Writes the batch that was admitted.
@@ -85,7 +120,6 @@ impl World {
         batch.appended = Some(appended);
         let ids = batch.ids.clone();
         let pause = Duration::from_micros(1 + it.latency.below(20));
-        self.local(machine, now.after(pause), Local::Recheck(partition));
         if let Some(first) = told {
             self.observe(Fact::Appended { node, partition, epoch, first, ids: &ids });
         }
@@ -93,6 +127,8 @@ impl World {
             let soon = now.after(Duration::from_micros(50));
             self.local(machine, soon, Local::Tell(Box::new(Event::Poisoned(partition))));
         }
+        let at = now.after(pause);
+        self.meet_commit(Stage::Performed, machine, partition, at, Local::Recheck(partition));
     }
 
     /// Asks the gate whether what was written may be acknowledged.
@@ -112,6 +148,7 @@ impl World {
         let is_durable = appended.is_ok();
         let first = first.unwrap_or(Offset(0));
         let judged = process.broker.seat(partition).slot.finish(pending, appended);
+        let ending = if judged.is_ok() { Ending::Ok } else { Ending::Rejected };
         match judged {
             Ok(committed) => {
                 self.recorder.records(now, Kind::Ack, machine, partition, ids.len());
@@ -127,6 +164,14 @@ impl World {
                 self.recorder.count("refused");
                 self.reply_to_producers(machine, from, Produced::Refused);
             }
+        }
+        let moment = Moment {
+            partition: Some(partition),
+            ending: Some(ending),
+            ..Moment::new(Stage::Done, COMMIT, machine)
+        };
+        if self.meet(moment) == Verdict::Gone {
+            return;
         }
         self.answer_freezes(machine, partition);
         self.begin_batch(machine, partition);
@@ -149,17 +194,17 @@ impl World {
     pub(super) fn fetched_at(&mut self, machine: usize, from: usize, fetch: &Fetch) {
         let process = self.machines[machine].process.as_ref().expect("it runs");
         let partition = fetch.partition;
-        let outcome = match read_next(process, fetch) {
-            Some((epoch, hwm, records)) => {
-                self.handed_out(partition, machine, epoch, hwm, &records);
-                Fetched::Records { epoch, records }
+        let bandwidth = self.net.bandwidth(address(machine), address(from));
+        let bytes_max = Self::fetch_bytes_max(bandwidth);
+        let next = read_next(process, fetch, bytes_max);
+        let outcome = if let Some((epoch, hwm, records, more)) = next {
+            self.handed_out(partition, machine, epoch, hwm, &records);
+            Fetched::Records { epoch, records, more }
+        } else {
+            if let Some(node) = self.machines[machine].node {
+                self.observe(Fact::ReadRefused { node, partition });
             }
-            None => {
-                if let Some(node) = self.machines[machine].node {
-                    self.observe(Fact::ReadRefused { node, partition });
-                }
-                Fetched::Refused
-            }
+            Fetched::Refused
         };
         let payload = Payload::Fetched { request: fetch.request, outcome };
         let life = self.machines[machine].life;
@@ -257,10 +302,10 @@ impl World {
     }
 }
 
-/// Reign, high watermark, and what comes next.
-type Next = (Epoch, Offset, Vec<(Offset, u64)>);
+/// Reign, high watermark, what comes next, and whether there is more of it.
+type Next = (Epoch, Offset, Vec<(Offset, u64)>, bool);
 
-fn read_next(process: &super::machine::Process, fetch: &Fetch) -> Option<Next> {
+fn read_next(process: &super::machine::Process, fetch: &Fetch, bytes_max: usize) -> Option<Next> {
     let seat = process.broker.find(fetch.partition)?;
     let (log, epoch) = seat.slot.readable().ok()?;
     let bounds = log.bounds();
@@ -270,11 +315,12 @@ fn read_next(process: &super::machine::Process, fetch: &Fetch) -> Option<Next> {
         Some((of, offset)) if of == epoch => offset.max(committed),
         Some(_) | None => committed,
     };
-    let records = log.read(from, World::fetch_bytes_max()).ok()?;
+    let records = log.read(from, bytes_max).ok()?;
+    let more = records.last().is_some_and(|(last, _)| last.next() < bounds.hwm);
     let records = records
         .iter()
         .filter(|(offset, _)| !position.acked_ahead.contains(offset))
         .map(|(offset, record)| (*offset, id_of(record)))
         .collect();
-    Some((epoch, bounds.hwm, records))
+    Some((epoch, bounds.hwm, records, more))
 }

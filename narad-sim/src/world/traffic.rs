@@ -78,7 +78,7 @@ impl World {
         match self.meet_message(Stage::Send, &message) {
             Verdict::Pass => self.transmit(message),
             Verdict::Drop | Verdict::Gone | Verdict::Crash(..) => {
-                self.lost(&message, "the scenario")
+                self.lost(&message, "the scenario");
             }
             Verdict::Later(at) => self.schedule(at, Due::Arrive(Box::new(message))),
             Verdict::Hold(label) => self.script.keep(label, Due::Arrive(Box::new(message))),
@@ -102,6 +102,9 @@ impl World {
     pub(super) fn transmit(&mut self, message: Message) {
         let (from, to) = (address(message.from), address(message.to));
         let (lane, bytes) = (message.payload.lane(), message.payload.size());
+        if matches!(message.payload, Payload::Produce(_)) && self.net.is_full(self.now, from, to) {
+            return self.refuse(message);
+        }
         match self.net.send(self.now, from, to, lane, bytes) {
             Fate::Arrives { at, again } => {
                 if let Some(again) = again {
@@ -227,7 +230,7 @@ impl World {
         let Message { from, to, life, payload, .. } = message;
         match payload {
             Payload::Raft { bytes, is_snapshot } => {
-                self.deliver_raft(from, life, to, &bytes, is_snapshot)
+                self.deliver_raft(from, life, to, &bytes, is_snapshot);
             }
             Payload::Request { op, request } => self.deliver_request(from, life, to, op, *request),
             Payload::Answer { to_life, op, answer, .. } => {
