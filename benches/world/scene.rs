@@ -7,7 +7,7 @@ use narad_sim::scenario::Scenario;
 
 /// What goes wrong in a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mix {
+pub(crate) enum Mix {
     /// Nothing.
     Quiet,
     /// Nothing, and nobody reads: a record is committed, and that is all.
@@ -18,7 +18,7 @@ pub enum Mix {
 
 impl Mix {
     /// Returns what it is called in a table.
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Quiet => "quiet",
             Self::Unread => "unread",
@@ -29,28 +29,28 @@ impl Mix {
 
 /// A world: 4 partitions, to which about 20 records a second are committed in all.
 #[derive(Clone, Copy, Debug)]
-pub struct Scene {
+pub(crate) struct Scene {
     /// The log that replicates the state: `raft` or `abstract`.
-    pub log: &'static str,
+    pub(crate) log: &'static str,
     /// Timings: those of production, `real`, or a tenth of them, `fast`.
-    pub pace: &'static str,
+    pub(crate) pace: &'static str,
     /// Nodes.
-    pub nodes: u32,
+    pub(crate) nodes: u32,
     /// What goes wrong.
-    pub mix: Mix,
+    pub(crate) mix: Mix,
     /// Simulated seconds of one run.
-    pub seconds: u64,
+    pub(crate) seconds: u64,
 }
 
 /// What a world was measured at.
 #[derive(Clone, Copy, Debug)]
-pub struct Speed {
+pub(crate) struct Speed {
     /// Simulated time over CPU time.
-    pub times_real: f64,
+    pub(crate) times_real: f64,
     /// Events a second of CPU time.
-    pub events: f64,
+    pub(crate) events: f64,
     /// Violations seen, which there should not be.
-    pub violations: usize,
+    pub(crate) violations: usize,
 }
 
 impl Scene {
@@ -86,7 +86,7 @@ impl Scene {
     }
 
     /// Runs the world so often, each time with another seed, and returns the median.
-    pub fn measure(&self, runs: u64) -> Speed {
+    pub(crate) fn measure(&self, runs: u64) -> Speed {
         let scenario = self.scenario();
         let mut speeds: Vec<Speed> = (1..=runs)
             .map(|seed| {
@@ -108,7 +108,7 @@ impl Scene {
 }
 
 /// Returns the CPU time that this process has had.
-pub fn cpu_time() -> Duration {
+pub(crate) fn cpu_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     let nanos = u32::try_from(time.tv_nsec).unwrap_or_default();
     Duration::new(u64::try_from(time.tv_sec).unwrap_or_default(), nanos)
@@ -116,6 +116,6 @@ pub fn cpu_time() -> Duration {
 
 /// Returns a count as a number to divide.
 #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
-pub fn number(count: u64) -> f64 {
+pub(crate) fn number(count: u64) -> f64 {
     count as f64
 }
