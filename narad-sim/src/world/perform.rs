@@ -86,10 +86,15 @@ impl World {
         match self.meet_operation(Stage::Effect, machine, &operation, None) {
             Verdict::Pass | Verdict::Corrupt | Verdict::Gone => self.begin_now(machine, op),
             Verdict::Drop => self.never_begun(machine, op),
-            Verdict::Later(at) => self.local(machine, at, Local::Begin(op)),
+            Verdict::Later(at) => {
+                self.lose_patience_later(machine, op, &operation);
+                self.local(machine, at, Local::Begin(op, Box::new(operation)));
+            }
             Verdict::Hold(label) => {
+                self.lose_patience_later(machine, op, &operation);
                 let life = self.machines[machine].life;
-                self.script.keep(label, Due::Local { machine, life, what: Local::Begin(op) });
+                let what = Local::Begin(op, Box::new(operation));
+                self.script.keep(label, Due::Local { machine, life, what });
             }
             Verdict::Record(label) => {
                 let due = Due::Again { machine, operation: Box::new(operation) };
@@ -109,6 +114,25 @@ impl World {
                 }
                 self.begin_now(machine, op);
             }
+        }
+    }
+
+    /// Whoever asked a question waits only so long for its answer, also where it is held up.
+    fn lose_patience_later(&mut self, machine: usize, op: OpId, operation: &Operation) {
+        if let Operation::Call { .. } = operation {
+            let limit = self.in_local_time(machine, self.setup.config.request_timeout);
+            self.local(machine, limit, Local::GiveUp(op));
+        }
+    }
+
+    /// Starts an operation that was held up. Where nobody waits for it any more, it still takes its
+    /// effect.
+    pub(super) fn begin_late(&mut self, machine: usize, op: OpId, operation: Operation) {
+        let Some(process) = self.machines[machine].process.as_ref() else { return };
+        if process.running.contains_key(&op) {
+            self.begin_now(machine, op);
+        } else {
+            self.again(machine, operation);
         }
     }
 
