@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use narad_core::ids::{NodeId, PartitionId};
-use narad_core::metastore::Status;
+use narad_core::metastore::{State, Status};
 use narad_core::node::Node;
 
 use super::script::{Moment, Place};
@@ -298,7 +298,10 @@ impl World {
             Counter::FlipsRejected => self.recorder.notes_of("mover-flip-rejected", None, None),
             Counter::Revokes => self.recorder.commands_of("revoke"),
             Counter::Deaths => self.recorder.commands_of("mark-dead"),
-            Counter::Retired => self.recorder.commands_of("retire"),
+            Counter::Retired => {
+                let members = self.newest().into_iter().flat_map(State::members);
+                members.filter(|member| member.retired).count() as u64
+            }
             Counter::Restarts => self.recorder.count_of("restarts"),
             Counter::Elections => self.recorder.count_of("elections"),
             Counter::Refused => self.recorder.count_of("refused"),
