@@ -5,6 +5,8 @@
 
 #[path = "seeds/disk.rs"]
 mod disk;
+#[path = "seeds/sim.rs"]
+mod sim;
 #[path = "seeds/wire.rs"]
 mod wire;
 
@@ -19,7 +21,8 @@ type Seed = (&'static str, &'static str, Vec<u8>);
 fn every_seed_is_in_the_corpus() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
     let update = std::env::var_os("UPDATE_SEEDS").is_some();
-    for (target, name, bytes) in wire::seeds().into_iter().chain(disk::seeds()) {
+    let seeds = [wire::seeds(), disk::seeds(), sim::seeds()];
+    for (target, name, bytes) in seeds.into_iter().flatten() {
         let path = corpus.join(target).join(name);
         if update {
             fs::create_dir_all(corpus.join(target)).expect("the corpus is writable");

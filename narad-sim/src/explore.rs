@@ -41,6 +41,7 @@
 //! ```
 
 mod action;
+mod budget;
 mod check;
 mod clock;
 mod disk;
@@ -49,6 +50,7 @@ mod hash;
 mod log;
 mod report;
 mod search;
+mod take;
 mod tell;
 #[cfg(test)]
 mod tests;
@@ -60,7 +62,7 @@ use serde::Serialize;
 
 pub use report::{CounterExample, Step};
 
-use world::Budget;
+use budget::Budget;
 
 /// How freely the events of a search are ordered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, clap::ValueEnum)]

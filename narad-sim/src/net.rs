@@ -20,12 +20,16 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use narad_core::ids::NodeId;
+use rustc_hash::FxHashMap;
 
 use crate::random::Random;
 use crate::time::Time;
 
 /// From how many bytes on a message is bulk and waits its turn.
 pub const BULK_BYTES_MIN: u64 = 32 * 1024;
+
+/// How far behind what clients send over a link may be, if it is given half of the bandwidth.
+pub const CLIENTS_BEHIND_MAX: Duration = Duration::from_millis(250);
 
 /// How long a message takes from a node to itself; nothing else happens to it.
 pub const LOOPBACK: Duration = Duration::from_micros(20);
@@ -152,7 +156,8 @@ type Ends = (NodeId, NodeId);
 pub struct Net {
     wire: Wire,
     random: Random,
-    links: BTreeMap<Ends, Link>,
+    /// Looked up and never walked through, so that their order means nothing.
+    links: FxHashMap<Ends, Link>,
     cut: BTreeSet<Ends>,
     clogged: BTreeMap<Ends, Vec<Waiting>>,
     slow: BTreeMap<Ends, Slow>,
@@ -166,7 +171,9 @@ struct Link {
     free: Time,
     /// When every small message that was sent has left.
     free_for_small: Time,
-    lanes: BTreeMap<Lane, Connection>,
+    /// When everything that clients sent would have left if half of the bandwidth were theirs.
+    free_for_clients: Time,
+    lanes: [Option<Connection>; 4],
 }
 
 #[derive(Clone, Debug)]
@@ -189,7 +196,7 @@ impl Net {
         Self {
             wire,
             random: random.branch("net"),
-            links: BTreeMap::new(),
+            links: FxHashMap::default(),
             cut: BTreeSet::new(),
             clogged: BTreeMap::new(),
             slow: BTreeMap::new(),
@@ -240,6 +247,19 @@ impl Net {
     pub fn talks(&self, a: NodeId, b: NodeId) -> bool {
         let flows = |ends| !self.cut.contains(&ends) && !self.clogged.contains_key(&ends);
         a == b || (flows((a, b)) && flows((b, a)))
+    }
+
+    /// Whether a client has to wait before it sends more over a link: a connection takes no more
+    /// than fits its window, so that clients never keep nodes from talking to each other.
+    pub fn is_full(&self, now: Time, from: NodeId, to: NodeId) -> bool {
+        let link = self.links.get(&(from, to));
+        link.is_some_and(|link| link.free_for_clients > now.after(CLIENTS_BEHIND_MAX))
+    }
+
+    /// Returns the bandwidth of a link, in bytes a second; zero is without limit.
+    pub fn bandwidth(&self, from: NodeId, to: NodeId) -> u64 {
+        let slow = self.slow.get(&(from, to)).map_or(0, |slow| slow.bandwidth);
+        if slow > 0 { slow } else { self.wire.bandwidth }
     }
 
     /// Draws whether a stream of `bytes` ends early. Returns how many of them arrive: fewer.
@@ -310,33 +330,37 @@ impl Net {
     /// Sends a message over a link that flows.
     fn pass(&mut self, now: Time, ends: Ends, lane: Lane, bytes: u64) -> (Time, Option<Time>) {
         let slow = self.slow.get(&ends).copied().unwrap_or_default();
-        let bandwidth = if slow.bandwidth > 0 { slow.bandwidth } else { self.wire.bandwidth };
-        self.connection(ends, lane);
-        let Self { wire, links, .. } = self;
-        let link = links.get_mut(&ends).expect("a connection was just made on it");
-        let left = link.leave(now, bytes, bandwidth);
-        let connection = link.lanes.get_mut(&lane).expect("it was just made");
-        connection.arrive(wire, left.after(slow.delay))
+        let bandwidth = self.bandwidth(ends.0, ends.1);
+        let Self { wire, links, random, .. } = self;
+        let link = links.entry(ends).or_default();
+        let left = link.leave(now, lane, bytes, bandwidth);
+        link.connection(random, ends, lane).arrive(wire, left.after(slow.delay))
     }
 
     fn connection(&mut self, ends: Ends, lane: Lane) -> &mut Connection {
-        let link = self.links.entry(ends).or_default();
-        link.lanes.entry(lane).or_insert_with(|| {
-            let random = self.random.branch_no(ends.0.0).branch_no(ends.1.0);
-            Connection { random: random.branch_no(lane as u64), last: Time::ZERO }
-        })
+        self.links.entry(ends).or_default().connection(&self.random, ends, lane)
     }
 }
 
 impl Link {
+    fn connection(&mut self, random: &Random, ends: Ends, lane: Lane) -> &mut Connection {
+        self.lanes[lane as usize].get_or_insert_with(|| {
+            let random = random.branch_no(ends.0.0).branch_no(ends.1.0);
+            Connection { random: random.branch_no(lane as u64), last: Time::ZERO }
+        })
+    }
+
     /// Takes a message's share of the bandwidth. Returns when its last byte has left.
-    fn leave(&mut self, now: Time, bytes: u64, bandwidth: u64) -> Time {
+    fn leave(&mut self, now: Time, lane: Lane, bytes: u64, bandwidth: u64) -> Time {
         if bandwidth == 0 {
             return now;
         }
         let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(bandwidth);
         let takes = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
         self.free = self.free.max(now).after(takes);
+        if lane == Lane::Data {
+            self.free_for_clients = self.free_for_clients.max(now).after(takes * 2);
+        }
         if bytes >= BULK_BYTES_MIN {
             return self.free;
         }

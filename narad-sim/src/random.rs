@@ -46,7 +46,8 @@ impl Random {
     /// Draws a number below `limit`; zero if that is zero.
     pub fn below(&mut self, limit: u64) -> u64 {
         let wide = u128::from(self.any()) * u128::from(limit);
-        u64::try_from(wide >> 64).expect("a product's upper half is no larger than a factor")
+        // The upper half of a product is no larger than either factor.
+        u64::try_from(wide >> 64).unwrap_or(limit)
     }
 
     /// Draws a number of a range.

@@ -13,9 +13,11 @@
 
 pub(crate) mod act;
 pub(crate) mod clients;
+mod consumers;
 mod copy;
 mod facts;
 pub(crate) mod judge;
+mod log;
 pub(crate) mod machine;
 pub(crate) mod message;
 pub(crate) mod observe;
@@ -47,7 +49,7 @@ use self::queue::Queue;
 use self::replica::Hearing;
 use self::script::{Place, Script};
 use self::setup::Setup;
-use crate::metastore::{AbstractLog, Access, Output, Why};
+use crate::metastore::{AbstractLog, Access};
 use crate::net::{Net, Parcel};
 use crate::oracle::{Fact, Look, Oracle};
 use crate::outcome::Violation;
@@ -116,6 +118,8 @@ pub(crate) enum Local {
     Sweep,
     /// The node is told something.
     Tell(Box<Event>),
+    /// What its throttle has held up goes on its way.
+    Send(Box<Message>),
 }
 
 /// A deterministic world.
@@ -304,11 +308,12 @@ impl World {
             Local::Flush => self.flush(machine),
             Local::Sweep => self.sweep(machine),
             Local::Tell(event) => self.tell(machine, *event),
+            Local::Send(message) => self.send(*message),
         }
     }
 
     /// Returns the true time at which a machine's clock shows so much more.
-    pub(crate) fn in_local_time(&self, machine: usize, delay: std::time::Duration) -> Time {
+    pub(crate) fn in_local_time(&self, machine: usize, delay: Duration) -> Time {
         let clock = &self.machines[machine].clock;
         clock.when(clock.local(self.now).after(delay))
     }
@@ -383,22 +388,6 @@ impl World {
         self.after_feeding(machine, actions, fed);
     }
 
-    /// Has the lead handed over, behind the controller's back.
-    pub(crate) fn transfer(&mut self, machine: usize, to: NodeId) {
-        let now = self.now;
-        let it = &mut self.machines[machine];
-        let (Some(process), Some(node)) = (&mut it.process, it.node) else { return };
-        if let Some(log) = self.log.as_mut() {
-            log.transfer(now, node, to);
-            return self.plan_log();
-        }
-        let local = it.clock.local(now);
-        let mut actions = mem::take(&mut self.actions);
-        actions.listens = true;
-        let fed = process.replica.hand_over(local, to, &mut actions);
-        self.after_feeding(machine, actions, fed);
-    }
-
     fn after_feeding(
         &mut self,
         machine: usize,
@@ -417,13 +406,13 @@ impl World {
     }
 
     pub(crate) fn carry_out(&mut self, machine: usize, actions: &mut Actions) {
-        for told in mem::take(&mut actions.told) {
+        for told in actions.told.drain(..) {
             self.applied(machine, told);
         }
-        for message in mem::take(&mut actions.messages) {
+        for message in actions.messages.drain(..) {
             self.send_raft(machine, message);
         }
-        for effect in mem::take(&mut actions.effects) {
+        for effect in actions.effects.drain(..) {
             self.recorder.effect(machine, &effect);
             match effect {
                 Effect::Run(op, operation) => self.begin(machine, op, operation),
@@ -523,72 +512,6 @@ impl World {
     /// Whether going on would tell nothing more.
     pub(crate) fn is_hopeless(&self) -> bool {
         self.violations.len() >= Self::VIOLATIONS_MAX
-    }
-
-    /// Lets the abstract log say all that it has to say now.
-    fn poll_log(&mut self) {
-        self.log_due = Time::NEVER;
-        loop {
-            let hearing = Hearing { net: &self.net, up: &self.up, by_node: &self.by_node };
-            let Some(log) = self.log.as_mut() else { return };
-            let Some(output) = log.poll(self.now, &hearing) else { break };
-            match output {
-                Output::Tell { node, event } => self.tell_of_log(node, event),
-                Output::Led { .. } => {}
-            }
-        }
-        self.plan_log();
-    }
-
-    fn tell_of_log(&mut self, node: NodeId, event: Box<Event>) {
-        let Some(machine) = self.machine_of(node) else { return };
-        if self.machines[machine].process.is_none() {
-            return;
-        }
-        let is_entry = matches!(
-            *event,
-            Event::Committed { .. }
-                | Event::Configured { .. }
-                | Event::Skipped { .. }
-                | Event::Restored(_)
-        );
-        if is_entry {
-            self.applied(machine, Event::clone(&event));
-        }
-        self.tell(machine, *event);
-    }
-
-    /// Sees to it that the abstract log is asked when it has something to say.
-    pub(crate) fn plan_log(&mut self) {
-        let Some(log) = &self.log else { return };
-        let due = log.next_due().max(self.now);
-        if due < self.log_due {
-            self.log_due = due;
-            self.schedule(due, Due::Log);
-        }
-    }
-
-    /// Plans the next change of leaders by chance, if the scenario has such.
-    pub(crate) fn plan_election(&mut self) {
-        let per_minute = self.setup.scenario.abstract_log.elections_per_minute.0;
-        if self.log.is_none() || per_minute <= 0.0 || self.is_live_phase {
-            return;
-        }
-        let mean = Duration::from_secs_f64(60.0 / per_minute);
-        let pause = self.chance.duration(mean / 4..=mean * 7 / 4);
-        self.schedule(self.now.after(pause), Due::Election);
-    }
-
-    fn change_leader(&mut self) {
-        if self.is_live_phase {
-            return;
-        }
-        let hearing = Hearing { net: &self.net, up: &self.up, by_node: &self.by_node };
-        if let Some(log) = self.log.as_mut() {
-            log.unseat(self.now, None, Why::Chance, &hearing);
-        }
-        self.plan_election();
-        self.plan_log();
     }
 
     /// Links, pauses or processes are not as they were.

@@ -286,7 +286,7 @@ impl World {
                 let verdict = self.log.state.verdict(self.rules.partition, attempt);
                 let open = self.process(id).and_then(|process| process.open);
                 if verdict != Verdict::Dead
-                    || self.is_needed(&row, attempt)
+                    || Self::is_needed(&row, attempt)
                     || open == Some(attempt)
                 {
                     let text = format!("{id:?} sets {attempt:?} aside, which is {verdict:?}");
@@ -305,13 +305,13 @@ impl World {
     /// S10, H2: a directory whose flip may have won is not used again.
     pub(super) fn check_restage(&mut self, id: NodeId, attempt: Attempt) {
         let Some(row) = self.row().cloned() else { return };
-        if self.is_needed(&row, attempt) {
+        if Self::is_needed(&row, attempt) {
             self.violate("S10", format!("{id:?} takes {attempt:?} apart, which is needed"));
         }
     }
 
     /// Whether a directory is live, or left to be salvaged, by the lineage alone.
-    fn is_needed(&self, row: &Assignment, attempt: Attempt) -> bool {
+    fn is_needed(row: &Assignment, attempt: Attempt) -> bool {
         let ended = row.lineage.iter().zip(row.lineage.iter().skip(1));
         let mut left = ended.filter(|(_, next)| next.residue == Residue::Pending);
         row.data == attempt || left.any(|(reign, _)| reign.data == attempt)

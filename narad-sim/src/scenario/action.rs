@@ -1,5 +1,6 @@
 //! What a step does.
 
+mod kind;
 mod words;
 
 use std::time::Duration;
@@ -393,7 +394,9 @@ choice! {
             "epoch" epoch: opt u64 => "1";
             /// The move id that is expected.
             "move_id" move_id: opt u64 => "2";
-            /// The incarnation that is named.
+            /// The incarnation that is named; the present one without it. What a node says of itself
+            /// alone (`flip`, `resolve`, `revoke`, `drained-out`) names the one before: nodes do not
+            /// lie, so a command that the node did not send is an old one (S18).
             "incarnation" incarnation: opt u64 => "1";
             /// The death certificate that is named.
             "generation" generation: opt u64 => "1";
@@ -477,43 +480,5 @@ impl Action {
     /// Returns the words of `do`.
     pub fn words() -> impl Iterator<Item = &'static str> {
         <Self as super::table::Choice>::VARIANTS.iter().map(|variant| variant.name)
-    }
-
-    /// Whether it is done to the very message, proposal or work of `on`, at that moment.
-    #[must_use]
-    pub const fn is_on_the_spot(&self) -> bool {
-        matches!(
-            self,
-            Self::Hold {}
-                | Self::Record {}
-                | Self::Drop {}
-                | Self::Duplicate { .. }
-                | Self::Delay { .. }
-                | Self::Corrupt {}
-                | Self::Fail { .. }
-                | Self::CrashWithin { .. }
-        )
-    }
-
-    /// Whether an operator does it, and is answered.
-    #[must_use]
-    pub const fn is_operators(&self) -> bool {
-        matches!(
-            self,
-            Self::Drain { .. }
-                | Self::Cancel { .. }
-                | Self::Move { .. }
-                | Self::Abort { .. }
-                | Self::Pin { .. }
-                | Self::Unpin { .. }
-                | Self::CreateTopic { .. }
-                | Self::DeleteTopic { .. }
-                | Self::Policy { .. }
-                | Self::Transfer { .. }
-                | Self::Retire { .. }
-                | Self::DeclareLost { .. }
-                | Self::Propose { .. }
-                | Self::Join { .. }
-        )
     }
 }

@@ -47,8 +47,9 @@ impl World {
         self.recorder.count_fault(action.word());
         self.machine_changed(action, place);
         match action {
-            // Done on the spot, to what they were set off by.
-            Action::Hold {}
+            // A note is in the trace; the others are done on the spot, to what they were set off by.
+            Action::Note { .. }
+            | Action::Hold {}
             | Action::Record {}
             | Action::Drop {}
             | Action::Duplicate { .. }
@@ -155,25 +156,24 @@ impl World {
             | Action::Quiet {}
             | Action::Busy {} => self.act_as_client(action, place),
             Action::HealAll {} => self.heal_everything(),
-            Action::Note { .. } => {}
         }
     }
 
     /// Writes down what is done to a clock or a disk.
     fn machine_changed(&mut self, action: &Action, place: Place) {
-        let node = match action {
-            Action::ClockRate { node, .. }
-            | Action::ClockJump { node, .. }
-            | Action::WallJump { node, .. }
-            | Action::Suspend { node, .. }
-            | Action::Lag { node, .. }
-            | Action::DiskFail { node, .. }
-            | Action::DiskFull { node, .. }
-            | Action::DiskSlow { node, .. }
-            | Action::DiskStuck { node, .. }
-            | Action::Rot { node, .. }
-            | Action::Erase { node, .. } => node,
-            _ => return,
+        let (Action::ClockRate { node, .. }
+        | Action::ClockJump { node, .. }
+        | Action::WallJump { node, .. }
+        | Action::Suspend { node, .. }
+        | Action::Lag { node, .. }
+        | Action::DiskFail { node, .. }
+        | Action::DiskFull { node, .. }
+        | Action::DiskSlow { node, .. }
+        | Action::DiskStuck { node, .. }
+        | Action::Rot { node, .. }
+        | Action::Erase { node, .. }) = action
+        else {
+            return;
         };
         let at = At { machine: self.who(node, place), ..At::default() };
         let text = || format!("{action:?}");

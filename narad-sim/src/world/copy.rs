@@ -1,6 +1,12 @@
 //! Bulk copies: a range is asked for, read at the source, carried over, and written to staging.
+//!
+//! # Divergence from reality
+//!
+//! A range is one message: it leaves when its last byte has passed the throttles of both ends, and
+//! arrives when its last byte has passed the network.
 
 use std::cell::RefCell;
+use std::time::Duration;
 
 use narad_core::effects::OpId;
 use narad_core::ids::NodeId;
@@ -11,12 +17,19 @@ use narad_runtime::copy::{
     TransferError,
 };
 
-use super::World;
 use super::message::{Ended, Message, Payload};
+use super::{Local, World};
 use crate::oracle::Fact;
+use crate::time::Time;
+
+/// The lowest rate of the real throttle: lower ones act like it.
+pub(super) const RATE_MIN: u64 = 64 << 10;
 
 /// What has come over the network, given to the store as the real client would.
-struct Arrived(RefCell<Option<(Vec<u8>, Ended)>>);
+struct Arrived {
+    bytes: RefCell<Option<(Vec<u8>, Ended)>>,
+    throttled: Duration,
+}
 
 impl Copier for Arrived {
     fn copy(
@@ -26,7 +39,7 @@ impl Copier for Arrived {
         sink: &mut dyn Sink,
         _: &CancelFlag,
     ) -> Result<CopyReport, TransferError> {
-        let Some((bytes, ended)) = self.0.borrow_mut().take() else {
+        let Some((bytes, ended)) = self.bytes.borrow_mut().take() else {
             return Err(TransferError::Unreachable { reason: "it was not asked".to_owned() });
         };
         if let Ended::Refused(error) = ended {
@@ -43,7 +56,7 @@ impl Copier for Arrived {
         match ended {
             Ended::Reset => Err(TransferError::Reset { received }),
             Ended::Whole | Ended::Refused(_) => {
-                Ok(CopyReport { bytes: received, ..CopyReport::default() })
+                Ok(CopyReport { bytes: received, throttled: self.throttled })
             }
         }
     }
@@ -62,6 +75,13 @@ impl Copier for Nobody {
     ) -> Result<CopyReport, TransferError> {
         Err(TransferError::Unreachable { reason: "nothing was to be copied".to_owned() })
     }
+}
+
+/// Returns how long bytes take at a rate, if there is one.
+pub(super) fn time_for(bytes: u64, rate: u64) -> Option<Duration> {
+    let rate = if rate == 0 { return None } else { rate.max(RATE_MIN) };
+    let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(rate);
+    Some(Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)))
 }
 
 pub(super) fn copy_failed(fault: Fault) -> Outcome {
@@ -126,8 +146,40 @@ impl World {
             bytes[at] ^= 0x55;
         }
         let life = self.machines[machine].life;
+        let at = self.pass_throttles(machine, from, op, bytes.len() as u64);
         let payload = Payload::Bytes { to_life, op, bytes, ended };
-        self.send(Message { from: machine, to: from, life, payload, line: 0 });
+        let message = Message { from: machine, to: from, life, payload, line: 0 };
+        if at > self.now {
+            self.local(machine, at, Local::Send(Box::new(message)));
+        } else {
+            self.send(message);
+        }
+    }
+
+    /// Takes bytes from the throttles of source and destination. Returns when the last one passes.
+    fn pass_throttles(&mut self, source: usize, destination: usize, op: OpId, bytes: u64) -> Time {
+        /// What an idle throttle lets pass at once, as the real one does.
+        const BURST: Duration = Duration::from_millis(50);
+        let now = self.now;
+        let credit = Time::from_start(now.since(Time::ZERO).saturating_sub(BURST));
+        let mut last = now;
+        for end in [source, destination] {
+            let it = &mut self.machines[end];
+            let Some(process) = &it.process else { continue };
+            let rate = process.replica.node().state().policy().copy_rate_bytes_per_second;
+            let Some(takes) = time_for(bytes, rate) else { continue };
+            it.throttled_until = it.throttled_until.max(credit).after(takes);
+            last = last.max(it.throttled_until);
+        }
+        let patience = self.in_local_time(destination, 2 * self.setup.config.request_timeout);
+        let it = &mut self.machines[destination];
+        let throttled = it.throttled_until.max(now).since(now);
+        if let Some(running) = it.process.as_mut().and_then(|it| it.running.get_mut(&op)) {
+            // Bytes trickle in all the while: nobody takes the source for a dead one.
+            running.patience = patience.after(last.since(now));
+            running.throttled = throttled;
+        }
+        last
     }
 
     /// The destination writes what has come.
@@ -158,7 +210,8 @@ impl World {
             return None;
         };
         let (carried, crash) = (bytes.len() as u64, running.crash);
-        let copier = Arrived(RefCell::new(Some((bytes, ended))));
+        let (bytes, throttled) = (RefCell::new(Some((bytes, ended))), running.throttled);
+        let copier = Arrived { bytes, throttled };
         let stop = CancelFlag::default();
         self.arm(machine, crash);
         let process = self.machines[machine].process.as_ref()?;

@@ -14,7 +14,6 @@ use narad_core::node::{Event, Node, Note, Operation, StagingOutcome};
 use narad_core::partition::Capture;
 use narad_core::peer::{Answer, Request};
 use narad_core::{controller, host};
-use narad_runtime::broker::Standpoint;
 use narad_runtime::disk::mem::Keep;
 use narad_runtime::disk::{Disk, MemDisk};
 use narad_runtime::log::scan;

@@ -7,7 +7,7 @@ use narad_core::effects::OpId;
 use narad_core::freeze::Authority;
 use narad_core::ids::{Incarnation, Name, NodeId, PartitionId};
 use narad_core::mover::Phase;
-use narad_core::node::{AskId, Operation};
+use narad_core::node::Operation;
 use narad_core::peer::{Request, RequestId};
 use narad_core::time::Instant;
 use narad_runtime::broker::{Broker, Pending, Standpoint};
@@ -48,6 +48,8 @@ pub(crate) struct Machine {
     pub(crate) disk_stuck_until: Time,
     /// How much longer than usual the disk takes.
     pub(crate) slower_by: std::time::Duration,
+    /// When the bytes that its throttle has let pass are paid for.
+    pub(crate) throttled_until: Time,
     pub(crate) saved: BTreeMap<String, Saved>,
     /// Whether somebody starts it again when it ends by itself.
     pub(crate) wanted: bool,
@@ -88,7 +90,6 @@ pub(crate) struct Process {
     pub(crate) appends: BTreeMap<PartitionId, Appending>,
     /// Freezes that wait for an append to end.
     pub(crate) freezing: BTreeMap<OpId, PartitionId>,
-    pub(crate) asks: BTreeMap<AskId, usize>,
     pub(crate) phases: BTreeMap<PartitionId, Phase>,
     /// How often in a row it was woken without time passing.
     pub(crate) spins: (Time, u32),
@@ -113,6 +114,17 @@ pub(crate) struct Running {
     pub(crate) operation: Operation,
     /// The power goes at this step of the disk within it.
     pub(crate) crash: Option<CrashWithin>,
+    /// When a copy that gets bytes slowly is given up; it has no answer, but is not silent.
+    pub(crate) patience: Time,
+    /// How long this node's throttle has made it wait.
+    pub(crate) throttled: std::time::Duration,
+}
+
+impl Running {
+    pub(crate) const fn new(name: &'static str, operation: Operation) -> Self {
+        let throttled = std::time::Duration::ZERO;
+        Self { name, operation, crash: None, patience: Time::ZERO, throttled }
+    }
 }
 
 /// Records on their way into one log.

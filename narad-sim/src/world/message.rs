@@ -32,7 +32,7 @@ pub(crate) enum Payload {
     },
     Request {
         op: OpId,
-        request: Box<peer::Request>,
+        request: Box<Request>,
     },
     /// `to_life` is the process that asked.
     Answer {
@@ -148,7 +148,7 @@ impl Payload {
     pub(crate) fn entry(&self) -> Option<&Entry> {
         match self {
             Self::Request { request, .. } => match &**request {
-                peer::Request::Propose(entry) => Some(entry),
+                Request::Propose(entry) => Some(entry),
                 _ => None,
             },
             _ => None,
@@ -211,12 +211,12 @@ impl Payload {
     pub(crate) fn partition(&self) -> Option<PartitionId> {
         match self {
             Self::Request { request, .. } => match &**request {
-                peer::Request::List { partition, .. }
-                | peer::Request::Prepare { partition, .. }
-                | peer::Request::Renew { partition, .. }
-                | peer::Request::Release { partition, .. } => Some(*partition),
-                peer::Request::Propose(entry) => partition_of_command(&entry.command),
-                peer::Request::Heartbeat { .. } | peer::Request::Join { .. } => None,
+                Request::List { partition, .. }
+                | Request::Prepare { partition, .. }
+                | Request::Renew { partition, .. }
+                | Request::Release { partition, .. } => Some(*partition),
+                Request::Propose(entry) => partition_of_command(&entry.command),
+                Request::Heartbeat { .. } | Request::Join { .. } => None,
             },
             Self::Copy { range, .. } => Some(range.partition),
             Self::Produce(produce) => Some(produce.partition),

@@ -1,5 +1,8 @@
 //! Operations of a node: how each is begun, carried out, answered, and ended early.
 
+mod endings;
+mod hazard;
+
 use std::time::Duration;
 
 use narad_core::effects::OpId;
@@ -12,9 +15,9 @@ use narad_core::node::{
 };
 use narad_core::peer::Request;
 use narad_runtime::copy::CancelFlag;
-use narad_runtime::disk::mem::{Keep, Step};
 use narad_runtime::store::identity;
 
+use self::endings::{ending_of, failed};
 use super::machine::Running;
 use super::message::{Message, Payload};
 use super::script::{Moment, Verdict};
@@ -34,7 +37,7 @@ struct About {
 }
 
 impl World {
-    fn about(&self, operation: &Operation) -> About {
+    fn about(operation: &Operation) -> About {
         let peer = match operation {
             Operation::Call { to, .. } | Operation::Transfer { to } => Some(*to),
             Operation::Stage(_, Staging::Copy { source, .. }) => Some(*source),
@@ -60,7 +63,7 @@ impl World {
         if !self.script.watches(stage) {
             return Verdict::Pass;
         }
-        let About { name, peer, partition, entry } = self.about(operation);
+        let About { name, peer, partition, entry } = Self::about(operation);
         let peer = peer.and_then(|peer| self.machine_of(peer));
         let moment = Moment {
             peer,
@@ -77,7 +80,7 @@ impl World {
         // An earlier effect of the same call may have ended the process.
         let Some(process) = self.machines[machine].process.as_mut() else { return };
         let name = operation_name(&operation);
-        let running = Running { name, operation: operation.clone(), crash: None };
+        let running = Running::new(name, operation.clone());
         let before = process.running.insert(op, running);
         assert!(before.is_none(), "an operation is started once: {name}");
         let partition = super::message::partition_of(&operation);
@@ -419,82 +422,6 @@ impl World {
         Some(Outcome::Stage(outcome))
     }
 
-    /// Sees to it that the power goes within the work that follows, if it is to.
-    pub(super) fn arm(&mut self, machine: usize, crash: Option<super::machine::CrashWithin>) {
-        if let Some((steps, ..)) = crash {
-            self.machines[machine].disk.stop_after(steps);
-        }
-        self.chance_of_error(machine);
-    }
-
-    /// A disk is busy for as long as so many bytes take.
-    pub(super) fn written(&mut self, machine: usize, bytes: u64) {
-        let per_second = self.setup.scenario.disk.bandwidth.0.max(1);
-        let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(per_second);
-        let takes = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
-        let until = self.now.after(takes);
-        let busy = &mut self.machines[machine].disk_stuck_until;
-        *busy = (*busy).max(until);
-    }
-
-    /// Lets a step of the disk fail by chance.
-    pub(super) fn chance_of_error(&mut self, machine: usize) {
-        const STEPS: [Step; 7] = [
-            Step::Read,
-            Step::Write,
-            Step::SetLen,
-            Step::Sync,
-            Step::Create,
-            Step::Rename,
-            Step::SyncDir,
-        ];
-        let chance = self.setup.scenario.disk.error.0;
-        let it = &mut self.machines[machine];
-        if chance <= 0.0 || !it.latency.happens(chance) {
-            return;
-        }
-        if let Some(step) = it.latency.pick(&STEPS) {
-            it.disk.fail(*step, 0);
-            self.recorder.count_fault("disk-error");
-        }
-    }
-
-    /// Whether the power was to go within the work that was done; it has gone now.
-    pub(super) fn crashed_within(
-        &mut self,
-        machine: usize,
-        crash: Option<super::machine::CrashWithin>,
-    ) -> bool {
-        let Some((_, keep, lasting)) = crash else { return false };
-        self.lose_power(machine, keep, lasting);
-        true
-    }
-
-    /// The power of a machine goes, and comes back later if it is to.
-    pub(super) fn lose_power(
-        &mut self,
-        machine: usize,
-        keep: crate::scenario::Keep,
-        lasting: Option<Duration>,
-    ) {
-        let keep = self.kept_of(keep);
-        self.power_loss(machine, keep);
-        if let Some(lasting) = lasting {
-            self.machines[machine].wanted = true;
-            self.schedule(self.now.after(lasting), Due::Start(machine));
-        }
-    }
-
-    /// Translates what a scenario says of unsynced changes.
-    pub(super) fn kept_of(&mut self, keep: crate::scenario::Keep) -> Keep {
-        match keep {
-            crate::scenario::Keep::Nothing => Keep::Nothing,
-            crate::scenario::Keep::Everything => Keep::Everything,
-            crate::scenario::Keep::Random => Keep::Seeded(self.chance.any()),
-            crate::scenario::Keep::Torn => Keep::First(self.chance.below(8)),
-        }
-    }
-
     /// Tells a node the outcome of an operation, unless it has been told.
     pub(super) fn done(&mut self, machine: usize, op: OpId, outcome: Outcome) {
         let Some(process) = self.machines[machine].process.as_ref() else { return };
@@ -541,6 +468,10 @@ impl World {
     pub(super) fn give_up(&mut self, machine: usize, op: OpId) {
         let process = self.machines[machine].process.as_ref().expect("it runs");
         let Some(running) = process.running.get(&op) else { return };
+        let patience = running.patience;
+        if patience > self.now {
+            return self.local(machine, patience, Local::GiveUp(op));
+        }
         match running.operation {
             Operation::Call { .. } => {
                 self.done(machine, op, Outcome::Call(Err(CallFault::TimedOut)));
@@ -586,13 +517,7 @@ impl World {
     }
 
     /// Puts a question on the wire.
-    fn call(
-        &mut self,
-        machine: usize,
-        op: OpId,
-        to: narad_core::ids::NodeId,
-        request: narad_core::peer::Request,
-    ) {
+    fn call(&mut self, machine: usize, op: OpId, to: NodeId, request: Request) {
         let Some(to) = self.machine_of(to) else {
             let outcome = Outcome::Call(Err(CallFault::Unreachable));
             let soon = self.now.after(Duration::from_micros(100));
@@ -601,93 +526,5 @@ impl World {
         let life = self.machines[machine].life;
         let payload = Payload::Request { op, request: Box::new(request) };
         self.send(Message { from: machine, to, life, payload, line: 0 });
-    }
-}
-
-/// Returns the outcome of an operation that fails so, if it can.
-fn failed(failure: Failure, operation: &Operation) -> Option<Outcome> {
-    let fault = match failure {
-        Failure::Disk => Fault::Disk,
-        Failure::DiskFull => Fault::DiskFull,
-        Failure::Unreachable => Fault::Unreachable,
-        Failure::TimedOut => Fault::TimedOut,
-    };
-    let of_host = match failure {
-        Failure::DiskFull => host::Fault::DiskFull,
-        Failure::Disk | Failure::Unreachable | Failure::TimedOut => host::Fault::Disk,
-    };
-    Some(match operation {
-        Operation::Call { .. } => Outcome::Call(Err(match failure {
-            Failure::Unreachable => CallFault::Unreachable,
-            Failure::Disk | Failure::DiskFull | Failure::TimedOut => CallFault::TimedOut,
-        })),
-        Operation::Append(_) => Outcome::Append(false),
-        Operation::Barrier => Outcome::Barrier(None),
-        Operation::Survey => Outcome::Survey(None),
-        Operation::Configure(_) => Outcome::Configure(false),
-        Operation::Transfer { .. } => Outcome::Transfer,
-        Operation::NextIncarnation => Outcome::NextIncarnation(None),
-        Operation::Inspect(_) => Outcome::Inspect(None),
-        Operation::Host(_, host::Operation::Open { .. }) => {
-            Outcome::Host(host::Outcome::Open(Err(of_host)))
-        }
-        Operation::Host(_, host::Operation::Expose { .. }) => {
-            Outcome::Host(host::Outcome::Expose(Err(of_host)))
-        }
-        Operation::Stage(_, work) => Outcome::Stage(match work {
-            Staging::Copy { .. } => StagingOutcome::Copy(Err(fault)),
-            Staging::Checkpoint(_) => StagingOutcome::Checkpoint(Err(fault)),
-            Staging::Trim(_) => StagingOutcome::Trim(Err(fault)),
-            Staging::Probe { .. } => StagingOutcome::Probe(Err(fault)),
-            Staging::Verify(_) => StagingOutcome::Verify(Err(fault)),
-            Staging::Install { .. } => StagingOutcome::Install(Err(fault)),
-            Staging::Restage(_) => StagingOutcome::Restage(Err(fault)),
-            Staging::SetAside(_) => StagingOutcome::SetAside(Err(fault)),
-        }),
-        Operation::Gate(_, Gating::List { .. }) => Outcome::Gate(GatingOutcome::List(None)),
-        Operation::Gate(_, Gating::Stand(_) | Gating::Freeze { .. } | Gating::Thaw(_))
-        | Operation::Host(_, host::Operation::Close)
-        | Operation::Watermarks(_)
-        | Operation::CloseAccept
-        | Operation::OpenAccept => return None,
-    })
-}
-
-/// Returns how an operation ended, in a scenario's words.
-fn ending_of(outcome: &Outcome) -> Option<Ending> {
-    use narad_core::peer::{Answer, Refusal};
-    let of = |result: bool| Some(if result { Ending::Ok } else { Ending::Failed });
-    match outcome {
-        Outcome::Call(Ok(Answer::Refused(Refusal::Unknown)))
-        | Outcome::Call(Err(CallFault::TimedOut))
-        | Outcome::Barrier(None)
-        | Outcome::Survey(None) => Some(Ending::Unknown),
-        Outcome::Call(Ok(Answer::Refused(_))) => Some(Ending::Rejected),
-        Outcome::Call(Ok(_)) | Outcome::Barrier(_) | Outcome::Survey(_) | Outcome::Transfer => {
-            Some(Ending::Ok)
-        }
-        Outcome::Call(Err(CallFault::Unreachable | CallFault::Malformed)) => Some(Ending::Failed),
-        Outcome::Append(taken) | Outcome::Configure(taken) => of(*taken),
-        Outcome::NextIncarnation(next) => of(next.is_some()),
-        Outcome::Inspect(found) => of(found.is_some()),
-        Outcome::Host(host::Outcome::Open(result)) => of(result.is_ok()),
-        Outcome::Host(host::Outcome::Expose(result)) => of(result.is_ok()),
-        Outcome::Host(host::Outcome::Close)
-        | Outcome::Watermarks(_)
-        | Outcome::OpenAccept
-        | Outcome::Gate(GatingOutcome::Stand | GatingOutcome::Thaw) => Some(Ending::Ok),
-        Outcome::CloseAccept(empty) => of(*empty),
-        Outcome::Gate(GatingOutcome::List(listing)) => of(listing.is_some()),
-        Outcome::Gate(GatingOutcome::Freeze(result)) => of(result.is_ok()),
-        Outcome::Stage(outcome) => of(match outcome {
-            StagingOutcome::Copy(result) => result.is_ok(),
-            StagingOutcome::Verify(result) => result.is_ok(),
-            StagingOutcome::Checkpoint(result)
-            | StagingOutcome::Trim(result)
-            | StagingOutcome::Probe(result)
-            | StagingOutcome::Install(result)
-            | StagingOutcome::Restage(result)
-            | StagingOutcome::SetAside(result) => result.is_ok(),
-        }),
     }
 }

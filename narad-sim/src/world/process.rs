@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use narad_core::config::Config;
-use narad_core::effects::Effects;
 use narad_core::ids::{Incarnation, NodeId, StoreUuid};
 use narad_core::metastore::State;
 use narad_core::node::Identity as Me;
@@ -154,7 +153,6 @@ impl World {
             held_up: BTreeMap::new(),
             appends: BTreeMap::new(),
             freezing: BTreeMap::new(),
-            asks: BTreeMap::new(),
             phases: BTreeMap::new(),
             spins: (now, 0),
         };

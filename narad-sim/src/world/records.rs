@@ -7,8 +7,10 @@ pub(crate) fn record(id: u64, bytes: usize, timestamp_ms: i64) -> Record {
     let mut value = vec![0_u8; bytes.max(8)];
     value[..8].copy_from_slice(&id.to_le_bytes());
     // Padding that differs from record to record, so that bytes at a wrong place are seen.
-    for (at, byte) in value.iter_mut().enumerate().skip(8) {
-        *byte = (id as u8).wrapping_mul(31).wrapping_add(at as u8);
+    let mut padding = id.to_le_bytes()[0].wrapping_mul(31).wrapping_add(8);
+    for byte in &mut value[8..] {
+        *byte = padding;
+        padding = padding.wrapping_add(1);
     }
     Record { value: value.into(), timestamp_ms, ..Record::default() }
 }

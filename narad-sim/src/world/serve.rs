@@ -11,6 +11,7 @@ use super::machine::Batch;
 use super::message::{Ack, Fetch, Fetched, Message, Payload, Produce, Produced};
 use super::records::id_of;
 use super::script::{Moment, Verdict};
+use super::traffic::address;
 use super::{Due, Local, World};
 use crate::oracle::{Fact, Read};
 use crate::scenario::vocabulary::COMMIT;
@@ -49,13 +50,10 @@ impl World {
             return;
         }
         let seat = process.broker.seat(partition);
-        let pending = match seat.slot.begin(None) {
-            Ok(pending) => pending,
-            Err(_) => {
-                let refused: Vec<_> = appending.waiting.drain(..).collect();
-                self.recorder.count("refused");
-                return self.reply_to_producers(machine, refused, Produced::Refused);
-            }
+        let Ok(pending) = seat.slot.begin(None) else {
+            let refused: Vec<_> = appending.waiting.drain(..).collect();
+            self.recorder.count("refused");
+            return self.reply_to_producers(machine, refused, Produced::Refused);
         };
         let (mut from, mut records): (Vec<_>, Vec<Record>) = (Vec::new(), Vec::new());
         while records.len() < Self::APPEND_RECORDS_MAX {
@@ -63,9 +61,13 @@ impl World {
             records.extend_from_slice(&produce.records);
             from.push((client, life, produce));
         }
+        let (epoch, node) = (pending.epoch(), it.node);
         appending.batch = Some(Batch { pending, from, records, appended: None });
         let delay = it.slower_by + it.latency.duration(range);
         let at = self.after_disk(machine, delay);
+        if let Some(node) = node {
+            self.observe(Fact::Admitted { node, partition, epoch });
+        }
         self.meet_commit(Stage::Effect, machine, partition, at, Local::Append(partition));
     }
 
@@ -152,6 +154,7 @@ impl World {
                 self.recorder.records(now, Kind::Ack, machine, partition, ids.len());
                 let epoch = committed.epoch;
                 self.observe(Fact::Acknowledged { node, partition, epoch, first, ids: &ids });
+                self.news(partition);
                 self.reply_to_producers(machine, from, Produced::Acknowledged);
             }
             Err(error) => {
@@ -191,17 +194,16 @@ impl World {
     pub(super) fn fetched_at(&mut self, machine: usize, from: usize, fetch: &Fetch) {
         let process = self.machines[machine].process.as_ref().expect("it runs");
         let partition = fetch.partition;
-        let outcome = match read_next(process, fetch) {
-            Some((epoch, hwm, records)) => {
-                self.handed_out(partition, machine, epoch, hwm, &records);
-                Fetched::Records { epoch, records }
+        let bandwidth = self.net.bandwidth(address(machine), address(from));
+        let bytes_max = Self::fetch_bytes_max(bandwidth);
+        let outcome = if let Some((epoch, hwm, records)) = read_next(process, fetch, bytes_max) {
+            self.handed_out(partition, machine, epoch, hwm, &records);
+            Fetched::Records { epoch, records }
+        } else {
+            if let Some(node) = self.machines[machine].node {
+                self.observe(Fact::ReadRefused { node, partition });
             }
-            None => {
-                if let Some(node) = self.machines[machine].node {
-                    self.observe(Fact::ReadRefused { node, partition });
-                }
-                Fetched::Refused
-            }
+            Fetched::Refused
         };
         let payload = Payload::Fetched { request: fetch.request, outcome };
         let life = self.machines[machine].life;
@@ -302,7 +304,7 @@ impl World {
 /// Reign, high watermark, and what comes next.
 type Next = (Epoch, Offset, Vec<(Offset, u64)>);
 
-fn read_next(process: &super::machine::Process, fetch: &Fetch) -> Option<Next> {
+fn read_next(process: &super::machine::Process, fetch: &Fetch, bytes_max: usize) -> Option<Next> {
     let seat = process.broker.find(fetch.partition)?;
     let (log, epoch) = seat.slot.readable().ok()?;
     let bounds = log.bounds();
@@ -312,7 +314,7 @@ fn read_next(process: &super::machine::Process, fetch: &Fetch) -> Option<Next> {
         Some((of, offset)) if of == epoch => offset.max(committed),
         Some(_) | None => committed,
     };
-    let records = log.read(from, World::fetch_bytes_max()).ok()?;
+    let records = log.read(from, bytes_max).ok()?;
     let records = records
         .iter()
         .filter(|(offset, _)| !position.acked_ahead.contains(offset))

@@ -15,6 +15,7 @@ use narad_runtime::store::identity::{self, Identity};
 use narad_runtime::wire::Wire as _;
 
 use super::clients::Clients;
+use super::copy::RATE_MIN;
 use super::machine::Machine;
 use super::observe::{At, Recorder, Sink};
 use super::script::Script;
@@ -170,6 +171,7 @@ fn machine(setup: &Setup, at: usize, genesis: &State, random: &Random) -> Machin
         stuck_until: Time::ZERO,
         disk_stuck_until: Time::ZERO,
         slower_by: std::time::Duration::ZERO,
+        throttled_until: Time::ZERO,
         saved: BTreeMap::new(),
         wanted: false,
         gave_up: false,
@@ -270,13 +272,17 @@ fn nobody() -> OpId {
 
 /// Returns how many records a second go to each partition.
 fn rate(setup: &Setup) -> f64 {
+    /// What a record's frame has besides its value, about.
+    const OVERHEAD: u64 = 60;
     let produce = &setup.scenario.workload.produce;
     let Some(ratio) = &produce.write_over_copy else { return produce.per_second.0 };
     // Bytes that one move may copy a second: what policy and network leave of it.
-    let limits = [setup.policy.copy_rate_bytes_per_second, setup.scenario.network.bandwidth.0];
+    let throttle = match setup.policy.copy_rate_bytes_per_second {
+        0 => 0,
+        rate => rate.max(RATE_MIN),
+    };
+    let limits = [throttle, setup.scenario.network.bandwidth.0];
     let copied = limits.into_iter().filter(|limit| *limit > 0).min().unwrap_or(200 << 20);
-    // A record's frame has about this much besides its value.
-    const OVERHEAD: u64 = 60;
     let bytes = produce.value_bytes.0 + OVERHEAD;
     #[expect(clippy::cast_precision_loss, reason = "a rate")]
     let records = copied as f64 / bytes as f64;

@@ -68,14 +68,17 @@ impl World {
 
     /// Puts a message on the wire, unless the scenario meddles with it.
     pub(super) fn send(&mut self, mut message: Message) {
-        let (name, from, to) = (message.payload.name(), message.from, message.to);
-        let partition = message.payload.partition();
-        message.line =
-            self.recorder.line(self.now, Kind::Send, name, Some(from), Some(to), partition);
+        message.line = if self.recorder.is_traced() {
+            let (name, from, to) = (message.payload.name(), message.from, message.to);
+            let partition = message.payload.partition();
+            self.recorder.line(self.now, Kind::Send, name, Some(from), Some(to), partition)
+        } else {
+            self.recorder.unwritten()
+        };
         match self.meet_message(Stage::Send, &message) {
             Verdict::Pass => self.transmit(message),
             Verdict::Drop | Verdict::Gone | Verdict::Crash(..) => {
-                self.lost(&message, "the scenario")
+                self.lost(&message, "the scenario");
             }
             Verdict::Later(at) => self.schedule(at, Due::Arrive(Box::new(message))),
             Verdict::Hold(label) => self.script.keep(label, Due::Arrive(Box::new(message))),
@@ -99,6 +102,9 @@ impl World {
     pub(super) fn transmit(&mut self, message: Message) {
         let (from, to) = (address(message.from), address(message.to));
         let (lane, bytes) = (message.payload.lane(), message.payload.size());
+        if matches!(message.payload, Payload::Produce(_)) && self.net.is_full(self.now, from, to) {
+            return self.refuse(message);
+        }
         match self.net.send(self.now, from, to, lane, bytes) {
             Fate::Arrives { at, again } => {
                 if let Some(again) = again {
@@ -198,14 +204,18 @@ impl World {
         {
             return self.refuse(message);
         }
-        let at = At {
-            machine: Some(to),
-            peer: Some(from),
-            partition: message.payload.partition(),
-            of: Some(message.line),
-            bytes: Some(message.payload.size()),
-        };
-        self.recorder.put(self.now, Kind::Deliver, message.payload.name(), at, String::new());
+        if self.recorder.is_traced() {
+            let at = At {
+                machine: Some(to),
+                peer: Some(from),
+                partition: message.payload.partition(),
+                of: Some(message.line),
+                bytes: Some(message.payload.size()),
+            };
+            self.recorder.put(self.now, Kind::Deliver, message.payload.name(), at, String::new());
+        } else {
+            self.recorder.unwritten();
+        }
         self.deliver(message);
     }
 
@@ -220,7 +230,7 @@ impl World {
         let Message { from, to, life, payload, .. } = message;
         match payload {
             Payload::Raft { bytes, is_snapshot } => {
-                self.deliver_raft(from, life, to, &bytes, is_snapshot)
+                self.deliver_raft(from, life, to, &bytes, is_snapshot);
             }
             Payload::Request { op, request } => self.deliver_request(from, life, to, op, *request),
             Payload::Answer { to_life, op, answer, .. } => {
