@@ -54,7 +54,7 @@ use crate::net::{Net, Parcel};
 use crate::oracle::{Fact, Look, Oracle};
 use crate::outcome::Violation;
 use crate::random::Random;
-use crate::scenario::{Ending, Label};
+use crate::scenario::{Ending, Heals, Label};
 use crate::time::Time;
 use crate::trace::Kind;
 
@@ -478,7 +478,10 @@ impl World {
         self.judge(Oracle::finish_safety);
         self.is_live_phase = true;
         self.script.end();
-        self.heal_everything();
+        match self.setup.scenario.head.heals {
+            Heals::All => self.heal_everything(),
+            Heals::Core => self.heal_core(),
+        }
         self.observe(Fact::Liveness);
     }
 
