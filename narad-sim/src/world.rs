@@ -54,7 +54,7 @@ use crate::net::{Net, Parcel};
 use crate::oracle::{Fact, Look, Oracle};
 use crate::outcome::Violation;
 use crate::random::Random;
-use crate::scenario::{Ending, Label};
+use crate::scenario::{Ending, Heals, Label};
 use crate::time::Time;
 use crate::trace::Kind;
 
@@ -99,7 +99,7 @@ pub(crate) enum Local {
     /// The node wants to be woken.
     Wake,
     /// An operation that was held up is begun.
-    Begin(OpId),
+    Begin(OpId, Box<Operation>),
     /// An operation is carried out.
     Perform(OpId),
     /// Its outcome is about to be told.
@@ -298,7 +298,7 @@ impl World {
                 self.feed(machine, Input::Tick);
             }
             Local::Wake => self.wake(machine),
-            Local::Begin(op) => self.begin_late(machine, op),
+            Local::Begin(op, operation) => self.begin_late(machine, op, *operation),
             Local::Perform(op) => self.perform(machine, op),
             Local::Done(op, outcome) => self.done(machine, op, *outcome),
             Local::Told(op, outcome) => self.told(machine, op, "held", *outcome),
@@ -480,7 +480,10 @@ impl World {
         self.judge(Oracle::finish_safety);
         self.is_live_phase = true;
         self.script.end();
-        self.heal_everything();
+        match self.setup.scenario.head.heals {
+            Heals::All => self.heal_everything(),
+            Heals::Core => self.heal_core(),
+        }
         self.observe(Fact::Liveness);
     }
 

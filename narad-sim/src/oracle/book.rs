@@ -216,7 +216,8 @@ impl Book {
         let outcome = state.apply(index, entry).ok()?;
         self.law.compare(index, entry, &outcome, state, cx);
         self.probes.follow(index, entry, (state, &self.law), cx);
-        let asked = self.asked.remove(&entry.proposal);
+        // An entry may be in the log twice, and the second may find what the first did not.
+        let asked = self.asked.get(&entry.proposal).copied();
         self.last = Some((
             index,
             match outcome.reply {

@@ -245,8 +245,8 @@ pub enum Fact<'a> {
         /// What was captured.
         capture: &'a Capture,
     },
-    /// A source tells a destination what was captured.
-    HandedOver {
+    /// The capture of a freeze leaves its source: from here on a flip may rest on the token.
+    CaptureTold {
         /// The source.
         node: NodeId,
         /// The partition.

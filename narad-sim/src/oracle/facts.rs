@@ -114,9 +114,9 @@ impl Oracle {
             Fact::Captured { node, partition, capture } => {
                 self.captured(node, partition, capture, cx);
             }
-            Fact::HandedOver { node, partition, token } => {
+            Fact::CaptureTold { node, partition, token } => {
                 if let Some(part) = self.book.part_mut(partition) {
-                    s09_freeze_exclusion::told(part, node, token);
+                    s09_freeze_exclusion::told(part, node, token, cx);
                 }
             }
             Fact::FrozeBlindly { node, partition, token } => {

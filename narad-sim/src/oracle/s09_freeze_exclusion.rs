@@ -34,13 +34,27 @@ pub(super) fn captured(
     }
     // A source that lags behind the log may freeze for a move that is over.
     let ended = move_id.is_some() && present > move_id;
-    part.holds.push(Hold { node, life, capture: capture.clone(), told: false, ended });
+    part.holds.push(Hold {
+        node,
+        life,
+        capture: capture.clone(),
+        told: false,
+        thawed: false,
+        ended,
+    });
 }
 
-/// A source answers a destination: a flip may rest on the freeze from now on.
-pub(super) fn told(part: &mut Part, node: NodeId, token: Token) {
+/// A source tells its destination of a freeze.
+pub(super) fn told(part: &mut Part, node: NodeId, token: Token, cx: &mut Cx<'_>) {
+    let mut thawed = false;
     for hold in &mut part.holds {
-        hold.told |= hold.node == node && hold.capture.token == token;
+        if hold.node == node && hold.capture.token == token {
+            thawed |= !hold.told && hold.ended && hold.thawed;
+            hold.told = true;
+        }
+    }
+    if thawed {
+        cx.breach("S9", part.id, || format!("{node:?} tells of {token:?}, which it has thawed"));
     }
 }
 
@@ -89,17 +103,17 @@ pub(super) fn retains(part: &Part, node: NodeId, cx: &mut Cx<'_>) {
     }
 }
 
-/// A gate was thawed.
+/// A gate was thawed. A freeze that was given up before anybody was told of it may be.
 pub(super) fn thawed(part: &mut Part, node: NodeId, token: Token, cx: &mut Cx<'_>) {
-    let mut held = part
-        .holds
-        .iter_mut()
-        .filter(|hold| !hold.ended && hold.node == node && hold.capture.token == token);
-    let told = held.any(|hold| {
-        hold.ended = !hold.told;
-        hold.told
-    });
-    if told {
+    let mut held = false;
+    for hold in &mut part.holds {
+        if !hold.ended && hold.node == node && hold.capture.token == token {
+            held |= hold.told;
+            hold.ended |= !hold.told;
+            hold.thawed = true;
+        }
+    }
+    if held {
         cx.breach("S9", part.id, || {
             format!("{node:?} thaws {token:?} before the log has ended that freeze")
         });

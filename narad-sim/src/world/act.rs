@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use narad_core::ids::NodeId;
 
-use super::clients::ClientDue;
 use super::observe::At;
 use super::script::Place;
 use super::traffic::address;
@@ -283,7 +282,7 @@ impl World {
             }
             Action::Consume { partition, .. } => {
                 let Some(partition) = self.partition(partition) else { return };
-                self.schedule(self.now, Due::Client(ClientDue::Fetch(partition)));
+                self.plan_fetch(partition, self.now);
             }
             Action::Ack { partition, offset, epoch, node } => {
                 let Some(partition) = self.partition(partition) else { return };
@@ -460,12 +459,48 @@ impl World {
     pub(crate) fn heal_everything(&mut self) {
         let parcels: Vec<(Parcel, Time)> = self.net.heal_all(self.now);
         self.release_parcels(parcels);
+        let all: Vec<usize> = (0..self.machines.len()).collect();
+        self.heal_machines(&all);
+    }
+
+    /// Makes a core whole, and the links within it; the rest stays as it is.
+    pub(crate) fn heal_core(&mut self) {
+        let core = self.core();
+        for from in &core {
+            for to in &core {
+                let (from, to) = (address(*from), address(*to));
+                self.net.heal(from, to);
+                self.net.slow(from, to, Slow::default());
+                let parcels = self.net.unclog(self.now, from, to);
+                self.release_parcels(parcels);
+            }
+        }
+        self.heal_machines(&core);
+    }
+
+    /// Returns a majority of the voters, those that run first, and the owner of every partition.
+    fn core(&self) -> Vec<usize> {
+        let Some(state) = self.newest() else { return (0..self.machines.len()).collect() };
+        let configuration = state.configuration();
+        let mut core = std::collections::BTreeSet::new();
+        for side in [&configuration.voters, &configuration.voters_outgoing] {
+            let mut voters: Vec<usize> =
+                side.iter().filter_map(|node| self.machine_of(*node)).collect();
+            voters.sort_by_key(|at| !self.up[*at]);
+            core.extend(voters.into_iter().take(side.len() / 2 + 1));
+        }
+        let owners = state.assignments().filter_map(|(_, row)| self.machine_of(row.owner));
+        core.extend(owners);
+        core.into_iter().collect()
+    }
+
+    fn heal_machines(&mut self, which: &[usize]) {
         let healed = self.net.wire().healed();
         self.net.set_wire(healed);
         for due in self.script.release_all() {
             self.schedule(self.now, due);
         }
-        for at in 0..self.machines.len() {
+        for at in which.iter().copied() {
             let now = self.now;
             self.heal_disk(at);
             let machine = &mut self.machines[at];

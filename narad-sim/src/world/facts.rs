@@ -182,6 +182,8 @@ impl World {
         let at = At { machine: Some(machine), partition: Some(partition), ..At::default() };
         self.recorder.said(self.now, Kind::Note, "gate", at, || standing_text(standing));
         self.observe(Fact::Stood { node, partition, standing });
+        // Whoever serves now may show more than was seen before.
+        self.news(partition);
     }
 
     /// A freeze was answered at its gate.
@@ -222,20 +224,23 @@ impl World {
         let _ = self.meet(Moment { partition, ..Moment::new(Stage::Freeze, "end", machine) });
     }
 
-    pub(super) fn answered_destination(&mut self, machine: usize, asker: &Asker, answer: &Answer) {
+    pub(super) fn answered_peer(&mut self, machine: usize, asker: &Asker, answer: &Answer) {
+        if let (Answer::Capture(capture), Request::Prepare { partition, .. }) =
+            (answer, &asker.request)
+        {
+            let Some(node) = self.machines[machine].node else { return };
+            let (partition, token) = (*partition, capture.token);
+            return self.observe(Fact::CaptureTold { node, partition, token });
+        }
+        let (Answer::Listing(listing), Request::List { partition, move_id, .. }) =
+            (answer, &asker.request)
+        else {
+            return;
+        };
         let nodes = (self.machines[machine].node, self.machines[asker.machine].node);
         let (Some(node), Some(of)) = nodes else { return };
-        if let (Answer::Listing(listing), Request::List { partition, move_id, .. }) =
-            (answer, &asker.request)
-        {
-            let (partition, move_id) = (*partition, *move_id);
-            self.observe(Fact::Listed { node, partition, asker: of, move_id, listing });
-        } else if let (Answer::Capture(capture), Request::Prepare { partition, .. }) =
-            (answer, &asker.request)
-        {
-            let (partition, token) = (*partition, capture.token);
-            self.observe(Fact::HandedOver { node, partition, token });
-        }
+        let (partition, move_id) = (*partition, *move_id);
+        self.observe(Fact::Listed { node, partition, asker: of, move_id, listing });
     }
 
     pub(super) fn answered_heartbeat(&mut self, machine: usize, asker: &Asker, answer: &Answer) {
@@ -412,6 +417,7 @@ impl World {
             (host::Operation::Expose { epoch }, host::Outcome::Expose(Ok(())), Some(log)) => {
                 let hwm = log.bounds().hwm;
                 self.observe(Fact::Exposed { node, partition, epoch, hwm });
+                self.news(partition);
             }
             (host::Operation::Close, host::Outcome::Close, _) => {
                 if self.frozen.contains_key(&(machine, partition)) {

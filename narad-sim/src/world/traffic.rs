@@ -161,7 +161,7 @@ impl World {
         let Some(asker) = process.requests.remove(&request) else { return };
         self.answered_heartbeat(machine, &asker, &answer);
         self.granted(machine, &asker, &answer);
-        self.answered_destination(machine, &asker, &answer);
+        self.answered_peer(machine, &asker, &answer);
         let life = self.machines[machine].life;
         let payload = Payload::Answer {
             to_life: asker.life,
