@@ -84,7 +84,14 @@ impl Stage {
         if self.doubt {
             self.doubt = false;
             self.trim_due = true;
-            self.working.clone_from(&self.durable);
+            let known = core::mem::replace(&mut self.working, self.durable.clone());
+            // How far consumers could see is known whatever the disk has kept (H13).
+            if let (Some(working), Some(known)) = (self.working.as_mut(), known)
+                && (working.source, working.epoch) == (known.source, known.epoch)
+                && !is_planted(Bug::LowerListingTaken)
+            {
+                working.hwm = working.hwm.max(known.hwm);
+            }
         }
         if self.working.as_ref().is_some_and(|working| working.move_id != move_id) {
             self.check_due = true;
@@ -307,4 +314,44 @@ pub(super) fn is_well_formed(listing: &Listing) -> bool {
 fn extent(listing: &Listing, base: Offset) -> Option<&Extent> {
     let at = listing.extents.binary_search_by_key(&base, |extent| extent.base).ok()?;
     listing.extents.get(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::{Epoch, Incarnation, LogGeneration, NodeId, TopicId};
+
+    fn manifest(hwm: u64) -> Manifest {
+        Manifest {
+            partition: PartitionId { topic: TopicId(5), index: 0 },
+            move_id: MoveId(2),
+            source: NodeId(1),
+            source_incarnation: Incarnation(1),
+            generation: LogGeneration(1),
+            epoch: Epoch(1),
+            start: Offset(0),
+            hwm: Offset(hwm),
+            position: Position::default(),
+            extents: Vec::new(),
+            attempt: None,
+        }
+    }
+
+    /// Covers H13: a checkpoint that failed says nothing against what the source has shown.
+    #[test]
+    fn a_failed_checkpoint_does_not_lower_what_consumers_could_see() {
+        let mut stage =
+            Stage { working: Some(manifest(174)), durable: Some(manifest(0)), ..Stage::default() };
+        stage.doubt = true;
+        stage.begin(MoveId(2));
+        assert_eq!(stage.working().map(|working| working.hwm), Some(Offset(174)));
+        assert!(stage.is_dirty(), "and it is written again");
+
+        let other_reign = Manifest { epoch: Epoch(2), ..manifest(0) };
+        let mut stage =
+            Stage { working: Some(manifest(174)), durable: Some(other_reign), ..Stage::default() };
+        stage.doubt = true;
+        stage.begin(MoveId(2));
+        assert_eq!(stage.working().map(|working| working.hwm), Some(Offset(0)));
+    }
 }

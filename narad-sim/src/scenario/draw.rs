@@ -162,7 +162,9 @@ impl Draft<'_> {
         if dice.happens(if options.bias == Some(Bias::Freeze) { 40 } else { 8 }) {
             // Tails that take longer than a freeze may, again and again.
             config.freeze_duty_percent = Some(1);
-            config.freeze_max = dice.maybe(50, |_| Duration::from_secs(4));
+            config.freeze_ttl = Some(Duration::from_secs(1));
+            config.freeze_max = Some(Duration::from_secs(2));
+            config.lag_bytes = Some(Bytes(64 << 10));
             policy.copy_rate_bytes_per_second = Some(Bytes(*dice.pick(&[8, 4, 16]) << 10));
         }
         config.retry_max = dice.maybe(20, |_| Duration::from_secs(3));

@@ -175,17 +175,15 @@ pub(super) const FIRST: &[Plant] = &[
         bug: Bug::LowerListingTaken,
         name: "h13-lower-listing-taken",
         rule: Rule::Hole(13),
-        place: "narad-core/src/mover/stage.rs, Stage::adopt",
+        place: "narad-core/src/mover/stage.rs, Stage::adopt; \
+                narad-core/src/mover/stage.rs, Stage::begin",
         removes: "The manifest remembers the newest listing's watermark, also where an earlier \
          one was higher.",
         noticed_by: &["S6", "S5"],
-        hint: "Restart the source between two passes so that it lists a lower watermark, then \
-         kill it for good.",
-        bias: &[Restarts, DeadSource],
-        net: Some(
-            "An owner that restarts exposes everything durable before it lists (h42), so \
-         that no listing is lower; the reports hold the maximum as well.",
-        ),
+        hint: "Let a checkpoint fail after a listing, so that the manifest goes back to an earlier one, \
+               then kill the source for good.",
+        bias: &[DiskErrors, DeadSource],
+        net: None,
     },
     Plant {
         bug: Bug::ResidueCountsAsDead,

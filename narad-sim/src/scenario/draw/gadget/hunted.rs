@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::super::Draft;
 use crate::scenario::step::{Filter, On, Stage, Step, When};
-use crate::scenario::{Action, Files, Keep, Label, Machine, PartitionName, Side, Who};
+use crate::scenario::{Action, Bytes, Files, Keep, Label, Machine, PartitionName, Side, Who};
 
 /// H23: all partitions of a topic leave their nodes at once.
 pub(super) fn exodus(draft: &mut Draft<'_>) {
@@ -256,6 +256,46 @@ pub(super) fn left_behind(draft: &mut Draft<'_>) {
     };
     let lasting = draft.dice.millis_by_100(3_000, 15_000);
     draft.push(Step::new(When::on(event), Action::Lag { node, lasting }));
+}
+
+/// H13: the disk of a destination is full when its source has just shown more, and dies.
+pub(super) fn full_then_dead(draft: &mut Draft<'_>) {
+    let partition = draft.partition();
+    let label = draft.label("full");
+    let mut listed = Draft::first(Stage::Done, "list", &partition);
+    listed.filter.nth = u32::try_from(draft.dice.within(1, 3)).unwrap_or(1);
+    listed.filter.times = 1;
+    let full = Action::DiskFull {
+        node: Who::Here,
+        free: Bytes(0),
+        lasting: Some(draft.dice.millis_by_100(1_000, 8_000)),
+    };
+    draft.push(Step::new(When::on(listed), full).labelled(&label));
+    let gap = draft.dice.millis(20, 700);
+    let dies = Action::Kill { node: Who::Owner(partition), lasting: Some(draft.for_long()) };
+    draft.push(Step::new(since(&label, gap), dies));
+}
+
+/// H45: a gate takes its time to stand as it is told.
+pub(super) fn slow_stand(draft: &mut Draft<'_>) {
+    let filter = Filter { times: *draft.dice.pick(&[0, 4, 1]), ..Filter::any() };
+    let event = On { filter, ..On::new(Stage::Effect, "stand") };
+    let by = draft.dice.millis(50, 1_500);
+    draft.push(Step::new(When::on(event), Action::Delay { by }));
+}
+
+/// A node that finds itself dead begins its next life, and its power goes.
+pub(super) fn new_life_lost(draft: &mut Draft<'_>) {
+    let (node, when) = (draft.anyone(), draft.moment());
+    let silent = silence(draft) + draft.dice.millis_by_100(800, 2_000);
+    let from = Side::These(vec![node]);
+    let cut = Action::Cut { from, to: Side::Others, both: true, lasting: Some(silent) };
+    draft.push(Step::new(when, cut));
+    let mut when = When::on(On::new(Stage::Done, "next-incarnation"));
+    when.after = draft.dice.millis(0, 5);
+    let lasting = Some(draft.dice.millis(100, 600));
+    let lost = Action::PowerLoss { node: Who::Here, keep: Keep::Nothing, lasting };
+    draft.push(Step::new(when, lost));
 }
 
 /// How long a node is silent before it is taken to be dead.
