@@ -75,6 +75,8 @@ struct Draft<'c> {
     dice: Dice<'c>,
     scenario: Scenario,
     options: DrawOptions,
+    /// Whether faults are being drawn.
+    strikes: bool,
     /// How many gadgets were used; makes labels unique.
     gadgets: u32,
     /// Nodes whose decommission was begun.
@@ -106,6 +108,7 @@ impl Scenario {
             dice: Dice::new(choices),
             scenario: Self::empty("drawn"),
             options: *options,
+            strikes: false,
             gadgets: 0,
             draining: Vec::new(),
             spares: Vec::new(),
@@ -318,6 +321,7 @@ impl Draft<'_> {
     }
 
     fn faults(&mut self) {
+        self.strikes = true;
         // Which gadgets may be used at all.
         let on: Vec<&gadget::Gadget> = GADGETS
             .iter()
@@ -357,8 +361,16 @@ impl Draft<'_> {
         format!("{of}-{}", self.gadgets)
     }
 
-    /// A partition that is there from the start.
+    /// A partition that is there from the start; a fault is mostly about one that moves.
     fn partition(&mut self) -> PartitionName {
+        let moves = |step: &Step| match &step.action {
+            Action::Move { partition, .. } => Some(partition.clone()),
+            _ => None,
+        };
+        let moving: Vec<PartitionName> = self.scenario.steps.iter().filter_map(moves).collect();
+        if self.strikes && !moving.is_empty() && self.dice.happens(75) {
+            return self.dice.pick(&moving).clone();
+        }
         let topics: Vec<(String, u32)> =
             self.scenario.topics.iter().map(|one| (one.name.0.clone(), one.partitions)).collect();
         let all: Vec<PartitionName> = topics

@@ -94,6 +94,16 @@ impl Draft<'_> {
         })
     }
 
+    /// Has a partition move early, so that there is a move to strike at.
+    pub(super) fn sent(&mut self, partition: &PartitionName) {
+        if self.dice.happens(60) {
+            let end = self.safety_ms() / 3;
+            let when = When::at(Duration::from_millis(self.dice.within(3, end / 100) * 100));
+            let (partition, to) = (partition.clone(), self.anyone());
+            self.push(Step::new(when, Action::Move { partition, to, through: None }));
+        }
+    }
+
     /// An event of a partition: the first one.
     pub(super) fn first(stage: Stage, name: &str, partition: &PartitionName) -> On {
         On {

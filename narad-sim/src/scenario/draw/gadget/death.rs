@@ -121,6 +121,7 @@ pub(super) fn soon_after_flip(draft: &mut Draft<'_>) {
 }
 
 fn far_enough(draft: &mut Draft<'_>, partition: &PartitionName) -> When {
+    draft.sent(partition);
     let mut when = draft.point(FAR_ENOUGH, partition);
     if draft.dice.happens(40) {
         when.after = draft.dice.millis(1, 2_000);

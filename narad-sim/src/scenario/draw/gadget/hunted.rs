@@ -25,6 +25,7 @@ pub(super) fn exodus(draft: &mut Draft<'_>) {
 /// H21: what a source does at the end of a freeze, or is asked to, comes when the next one holds.
 pub(super) fn late_thaw(draft: &mut Draft<'_>) {
     let partition = draft.partition();
+    draft.sent(&partition);
     let points = [
         (Stage::Effect, "thaw"),
         (Stage::Deliver, "release"),
@@ -63,6 +64,7 @@ pub(super) fn late_thaw(draft: &mut Draft<'_>) {
 /// its lease is over.
 pub(super) fn hidden_tail(draft: &mut Draft<'_>) {
     let partition = draft.partition();
+    draft.sent(&partition);
     let label = draft.label("hidden");
     let target = Draft::first(Stage::Committed, "set-target", &partition);
     draft.push(Step::new(When::on(target), Action::Record {}).labelled(&label));
@@ -107,6 +109,7 @@ pub(super) fn old_session(draft: &mut Draft<'_>) {
 pub(super) fn drained_after_death(draft: &mut Draft<'_>) {
     let node = Who::Node(Machine(1));
     let partition = draft.partition();
+    draft.sent(&partition);
     let points = [(Stage::Done, "checkpoint"), (Stage::Done, "list"), (Stage::Phase, "drain")];
     let (stage, name) = *draft.dice.pick(&points);
     let label = draft.label("dead");
@@ -122,6 +125,7 @@ pub(super) fn drained_after_death(draft: &mut Draft<'_>) {
 /// H25: what a node got by a move is erased by hand, and the node starts again.
 pub(super) fn erased(draft: &mut Draft<'_>) {
     let partition = draft.partition();
+    draft.sent(&partition);
     let label = draft.label("moved");
     let flip = Draft::first(Stage::Committed, "flip", &partition);
     let owner = Who::Owner(partition.clone());
@@ -137,6 +141,7 @@ pub(super) fn erased(draft: &mut Draft<'_>) {
 /// H12, S6: a copy that cannot keep up, over a link that is cut later, until its source dies.
 pub(super) fn far_behind(draft: &mut Draft<'_>) {
     let partition = draft.partition();
+    draft.sent(&partition);
     let label = draft.label("behind");
     let listed = Draft::first(Stage::Done, "list", &partition);
     let (source, target) = (Who::Owner(partition.clone()), Who::Target(partition.clone()));
@@ -161,6 +166,7 @@ pub(super) fn far_behind(draft: &mut Draft<'_>) {
 /// H46: the target of a dead owner drains, or dies, too.
 pub(super) fn target_of_dead(draft: &mut Draft<'_>) {
     let partition = draft.partition();
+    draft.sent(&partition);
     let label = draft.label("dead-owner");
     let points = [(Stage::Done, "list"), (Stage::Done, "checkpoint"), (Stage::Effect, "prepare")];
     let (stage, name) = *draft.dice.pick(&points);
@@ -181,6 +187,7 @@ pub(super) fn target_of_dead(draft: &mut Draft<'_>) {
 /// H19: a source that has just come back dies again.
 pub(super) fn died_before(draft: &mut Draft<'_>) {
     let partition = draft.partition();
+    draft.sent(&partition);
     let label = draft.label("first-death");
     let source = Who::Owner(partition.clone());
     let points = [(Stage::Done, "list"), (Stage::Done, "copy"), (Stage::Done, "checkpoint")];
@@ -261,6 +268,7 @@ pub(super) fn left_behind(draft: &mut Draft<'_>) {
 /// H13: the disk of a destination is full when its source has just shown more, and dies.
 pub(super) fn full_then_dead(draft: &mut Draft<'_>) {
     let partition = draft.partition();
+    draft.sent(&partition);
     let label = draft.label("full");
     let mut listed = Draft::first(Stage::Done, "list", &partition);
     listed.filter.nth = u32::try_from(draft.dice.within(1, 3)).unwrap_or(1);
