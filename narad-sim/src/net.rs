@@ -27,6 +27,9 @@ use crate::time::Time;
 /// From how many bytes on a message is bulk and waits its turn.
 pub const BULK_BYTES_MIN: u64 = 32 * 1024;
 
+/// How far behind what clients send over a link may be, if it is given half of the bandwidth.
+pub const CLIENTS_BEHIND_MAX: Duration = Duration::from_millis(250);
+
 /// How long a message takes from a node to itself; nothing else happens to it.
 pub const LOOPBACK: Duration = Duration::from_micros(20);
 
@@ -166,6 +169,8 @@ struct Link {
     free: Time,
     /// When every small message that was sent has left.
     free_for_small: Time,
+    /// When everything that clients sent would have left if half of the bandwidth were theirs.
+    free_for_clients: Time,
     lanes: BTreeMap<Lane, Connection>,
 }
 
@@ -242,6 +247,19 @@ impl Net {
         a == b || (flows((a, b)) && flows((b, a)))
     }
 
+    /// Whether a client has to wait before it sends more over a link: a connection takes no more
+    /// than fits its window, so that clients never keep nodes from talking to each other.
+    pub fn is_full(&self, now: Time, from: NodeId, to: NodeId) -> bool {
+        let link = self.links.get(&(from, to));
+        link.is_some_and(|link| link.free_for_clients > now.after(CLIENTS_BEHIND_MAX))
+    }
+
+    /// Returns the bandwidth of a link, in bytes a second; zero is without limit.
+    pub fn bandwidth(&self, from: NodeId, to: NodeId) -> u64 {
+        let slow = self.slow.get(&(from, to)).map_or(0, |slow| slow.bandwidth);
+        if slow > 0 { slow } else { self.wire.bandwidth }
+    }
+
     /// Draws whether a stream of `bytes` ends early. Returns how many of them arrive: fewer.
     pub fn chunk_cut(&mut self, from: NodeId, to: NodeId, bytes: u64) -> Option<u64> {
         let reset = self.wire.reset;
@@ -310,11 +328,11 @@ impl Net {
     /// Sends a message over a link that flows.
     fn pass(&mut self, now: Time, ends: Ends, lane: Lane, bytes: u64) -> (Time, Option<Time>) {
         let slow = self.slow.get(&ends).copied().unwrap_or_default();
-        let bandwidth = if slow.bandwidth > 0 { slow.bandwidth } else { self.wire.bandwidth };
+        let bandwidth = self.bandwidth(ends.0, ends.1);
         self.connection(ends, lane);
         let Self { wire, links, .. } = self;
         let link = links.get_mut(&ends).expect("a connection was just made on it");
-        let left = link.leave(now, bytes, bandwidth);
+        let left = link.leave(now, lane, bytes, bandwidth);
         let connection = link.lanes.get_mut(&lane).expect("it was just made");
         connection.arrive(wire, left.after(slow.delay))
     }
@@ -330,13 +348,16 @@ impl Net {
 
 impl Link {
     /// Takes a message's share of the bandwidth. Returns when its last byte has left.
-    fn leave(&mut self, now: Time, bytes: u64, bandwidth: u64) -> Time {
+    fn leave(&mut self, now: Time, lane: Lane, bytes: u64, bandwidth: u64) -> Time {
         if bandwidth == 0 {
             return now;
         }
         let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(bandwidth);
         let takes = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
         self.free = self.free.max(now).after(takes);
+        if lane == Lane::Data {
+            self.free_for_clients = self.free_for_clients.max(now).after(takes * 2);
+        }
         if bytes >= BULK_BYTES_MIN {
             return self.free;
         }

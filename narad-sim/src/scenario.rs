@@ -88,8 +88,9 @@ section! {
         /// the source of every move unless the scenario keeps it down), the rest stays as it is,
         /// and everything must finish or say why not. 0 leaves it out.
         "liveness" liveness: def Duration = Duration::from_mins(1) => "\"60s\"";
-        /// Invariants that it violates with the bug that is planted for it; every other violation
-        /// is a failure, and so is none.
+        /// Invariants of which it violates one or more once the bug of the hole that it is named
+        /// after is planted; none where another rule stands in the way of harm. A run does not
+        /// look at it: the tests of the files under `scenarios/` do.
         "violates" violates: def Vec<String> = Vec::new() => "[\"S2\"]";
     }
 }

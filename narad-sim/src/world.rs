@@ -297,7 +297,7 @@ impl World {
                 self.feed(machine, Input::Tick);
             }
             Local::Wake => self.wake(machine),
-            Local::Begin(op) => self.begin_now(machine, op),
+            Local::Begin(op) => self.begin_late(machine, op),
             Local::Perform(op) => self.perform(machine, op),
             Local::Done(op, outcome) => self.done(machine, op, *outcome),
             Local::Told(op, outcome) => self.told(machine, op, "held", *outcome),

@@ -108,7 +108,8 @@ pub enum Command {
         /// The owner; must be a receiver.
         node: NodeId,
     },
-    /// Plans a move.
+    /// Plans a move; only while fewer than half of the topic's other partitions are on the move, or
+    /// none (S14, H23).
     SetTarget {
         /// The partition.
         partition: PartitionId,
@@ -345,6 +346,9 @@ pub enum Reason {
     /// The target is the owner.
     #[error("the partition is already there")]
     AlreadyThere,
+    /// Half of the topic's partitions are on the move: one more could freeze the rest (S14, H23).
+    #[error("half of the topic is on the move: wait for one of its moves to end, or cancel one")]
+    TopicBusy,
     /// The partition has an owner already.
     #[error("the partition is already assigned")]
     AlreadyAssigned,

@@ -69,6 +69,7 @@ pub(super) const fn verdict(reason: Reason) -> Verdict {
         | Reason::NodeDraining
         | Reason::NodeUnregistered
         | Reason::AlreadyThere
+        | Reason::TopicBusy
         | Reason::AlreadyAssigned
         | Reason::NameTaken
         | Reason::WrongStore

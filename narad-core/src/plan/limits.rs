@@ -14,7 +14,8 @@ use crate::planted::{Bug, is_planted};
 /// How many moves may run at once.
 ///
 /// Limits never change *what* is planned, only when it starts: raising one creates no extra move.
-/// A stuck move counts against none of them (S14, K101).
+/// A stuck move counts against none of them (S14, K101), except that of a topic every move counts
+/// whose ends are alive, as it does where targets are set: it may go on at any time, and freeze.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Limits {
@@ -219,22 +220,33 @@ impl<'a> Running<'a> {
             of_topic: vec![0; topics],
             topic_max: topic_max.collect(),
         };
+        let is_dead = |node: u32| placement.nodes()[node as usize].role == Role::Dead;
         for (partition, row) in (0..).zip(placement.partitions()) {
-            let counts = !row.stuck && !is_planted(Bug::InFlightNotCounted);
-            if row.target.is_some() && counts {
-                let topic = placement.topic_of(partition);
-                let (from, to) = (placement.owner_of(partition), placement.place_of(partition));
-                running.add(&Planned { partition, topic, from, to });
+            if row.target.is_none() || is_planted(Bug::InFlightNotCounted) {
+                continue;
+            }
+            let topic = placement.topic_of(partition);
+            let (from, to) = (placement.owner_of(partition), placement.place_of(partition));
+            if !row.stuck {
+                running.take_slot(&Planned { partition, topic, from, to });
+            }
+            // The log judges by the ends alone: one that is stuck may go on, and freeze.
+            if !is_dead(from) && !is_dead(to) {
+                running.of_topic[topic as usize] += 1;
             }
         }
         running
     }
 
     fn add(&mut self, mover: &Planned) {
+        self.take_slot(mover);
+        self.of_topic[mover.topic as usize] += 1;
+    }
+
+    fn take_slot(&mut self, mover: &Planned) {
         self.total += 1;
         self.from[mover.from as usize] += 1;
         self.to[mover.to as usize] += 1;
-        self.of_topic[mover.topic as usize] += 1;
     }
 
     /// Returns why the move has to wait, if it has to.

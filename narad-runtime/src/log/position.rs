@@ -46,6 +46,7 @@ impl SegmentLog {
         let mut now = lock(&self.positions.now);
         let (position, changed) = &mut *now;
         // What retention has removed needs no acknowledgement.
+        pass_removed(position, bounds.start);
         let frontier = position.committed.unwrap_or(bounds.start).max(bounds.start);
         if offset < frontier {
             return Ok(position.clone());
@@ -112,6 +113,17 @@ impl SegmentLog {
 }
 
 /// Moves the frontier through the records that were acknowledged ahead of it.
+/// Moves the frontier past what retention has removed, through what was acknowledged ahead. A
+/// position of which nothing was ever acknowledged stays none.
+fn pass_removed(position: &mut Position, start: Offset) {
+    let is_behind = position.committed.is_none_or(|committed| committed < start);
+    if is_behind && (position.committed.is_some() || !position.acked_ahead.is_empty()) {
+        position.committed = Some(start);
+        position.acked_ahead.retain(|acked| *acked >= start);
+        advance(position);
+    }
+}
+
 fn advance(position: &mut Position) {
     let Some(mut frontier) = position.committed else { return };
     let mut passed = 0;
@@ -162,6 +174,20 @@ mod tests {
     }
 
     /// `case_065`, `case_067`: nothing at or past the high watermark counts as acknowledged.
+    /// Retention removed what was missing: the records behind it need not be asked for again.
+    #[test]
+    fn the_frontier_moves_past_what_retention_has_removed() {
+        let acked_ahead = [2, 5, 6, 9].map(Offset).to_vec();
+        let mut position = Position { committed: Some(Offset(1)), acked_ahead };
+        pass_removed(&mut position, Offset(5));
+        assert_eq!(position.committed, Some(Offset(7)));
+        assert_eq!(position.acked_ahead, [Offset(9)]);
+
+        let mut untouched = Position::default();
+        pass_removed(&mut untouched, Offset(5));
+        assert_eq!(untouched, Position::default(), "nobody has consumed anything");
+    }
+
     #[test]
     fn a_position_past_the_high_watermark_is_refused() {
         let position = |committed: u64, ahead: &[u64]| Position {

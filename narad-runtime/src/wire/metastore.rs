@@ -294,4 +294,5 @@ reasons![
     NeedsReceipt,
     OutOfRange,
     UnsafeTiming,
+    TopicBusy,
 ];

@@ -16,10 +16,13 @@ choice! {
     /// What a step does.
     pub enum Action {
         /// Keeps the message, proposal, work or outcome of `on` back, under the step's label, until
-        /// a step releases it. Whoever waits for it gives up when its own patience ends; what is
-        /// released later than that still takes its effect.
+        /// a step releases it. Whoever waits for it gives up when its own patience ends, and mostly
+        /// tries again: `times = 0` in `on` holds these tries, too. What is released later than
+        /// that still takes its effect; a held effect or outcome is gone with the process that it
+        /// is of, a held message (`send`, `deliver`) is not.
         "hold" Hold {}
-        /// Lets go what was held under a label.
+        /// Lets go everything that was held under a label, in its old order; from then on that step
+        /// holds nothing more.
         "release" Release {
             /// The label of the step that held it.
             "of" of: req Label => "\"late-flip\"";
@@ -391,7 +394,9 @@ choice! {
             "epoch" epoch: opt u64 => "1";
             /// The move id that is expected.
             "move_id" move_id: opt u64 => "2";
-            /// The incarnation that is named.
+            /// The incarnation that is named; the present one without it. What a node says of itself
+            /// alone (`flip`, `resolve`, `revoke`, `drained-out`) names the one before: nodes do not
+            /// lie, so a command that the node did not send is an old one (S18).
             "incarnation" incarnation: opt u64 => "1";
             /// The death certificate that is named.
             "generation" generation: opt u64 => "1";
@@ -449,14 +454,13 @@ choice! {
             /// Only there.
             "partition" partition: opt PartitionName => "\"orders/0\"";
         }
-        /// Stops the load in the background: producers, consumers and retention.
+        /// Stops the producers in the background; consumers go on.
         "quiet" Quiet {}
         /// Goes on with the load in the background.
         "busy" Busy {}
 
         /// Ends every fault that lasts: links, disks, pauses, lags, clock rates, and everything that
-        /// is held. Starts every process that is down, except those that were stopped for good by
-        /// `kill` or `stop` without `for`.
+        /// is held. Starts every process that is down.
         "heal-all" HealAll {}
         /// Writes a line into the trace.
         "note" Note {

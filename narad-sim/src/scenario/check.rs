@@ -313,6 +313,10 @@ fn check_condition(world: &World<'_>, condition: &Condition, key: &str, problems
         Condition::Waiting { reason: Some(reason), .. } => {
             known_word(&format!("{key}.reason"), reason, WAITING, "reason", problems);
         }
+        Condition::Taken { of, is, at_least, at_most } => {
+            bounds(is.is_some(), at_least.is_some(), at_most.is_some());
+            world.check_label(&format!("{key}.of"), of, |_| true, "takes", problems);
+        }
         Condition::Reply { of, reason, .. } => {
             let of_key = format!("{key}.of");
             world.check_label(&of_key, of, Action::is_operators, "an operator takes", problems);

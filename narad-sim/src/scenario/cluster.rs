@@ -219,6 +219,9 @@ section! {
         "elections_per_minute" elections_per_minute: def Rate = Rate(0.0) => "2";
         /// For how long a deposed leader still believes that it leads.
         "deposed_believes" deposed_believes: def Between = Between::micros(0, 1_500_000) => "[\"0s\", \"1.5s\"]";
+        /// The chance that a leader, once it is cut off, believes that it leads until it hears of
+        /// another, which no leader of Raft does that checks its quorum.
+        "stubborn" stubborn: def Chance = Chance(0.0) => "1";
         /// How many entries a snapshot lets a node skip that lags by more than that.
         "snapshot_entries" snapshot_entries: def u64 = 100 => "100";
     }

@@ -121,6 +121,17 @@ choice! {
             /// The reason that was given, or one of them.
             "reason" reason: opt String => "\"below-min-voters\"";
         }
+        /// How often the steps of a label were taken so far.
+        "taken" Taken {
+            /// Their label.
+            "of" of: req Label => "\"late-flip\"";
+            /// Exactly.
+            "is" is: opt u64 => "0";
+            /// Or more.
+            "at_least" at_least: opt u64 => "1";
+            /// Or less.
+            "at_most" at_most: opt u64 => "3";
+        }
         /// The log of a partition on one machine's disk.
         "log" Log {
             /// The machine.

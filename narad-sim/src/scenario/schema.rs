@@ -214,7 +214,12 @@ fn steps(text: &mut String) {
         describe(text, 6, key);
     }
     text.push_str("  label = \"late-flip\"\n");
-    paragraph(text, 6, "Its name, for `since` and `of` of other steps and of expectations.");
+    paragraph(
+        text,
+        6,
+        "Its name, for `since` and `of` of other steps and of expectations. To name a moment, label \
+         a step that does a `note` then.",
+    );
     text.push_str("  do = \"hold\"\n");
     paragraph(
         text,

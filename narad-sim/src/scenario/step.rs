@@ -41,8 +41,8 @@ section! {
         /// The label of a step. Only what happens after that step was taken counts; without `at`
         /// and `on`, it is due when that step was taken.
         "since" since: opt Label => "\"late-flip\"";
-        /// How much later it is done. Not for actions on the message, proposal or work of `on`,
-        /// which are done on the spot.
+        /// How much later it is done; it was taken then, for those with `since`. Not for actions on
+        /// the message, proposal or work of `on`, which are done on the spot.
         "after" after: def Duration = Duration::ZERO => "\"500ms\"";
     }
 }

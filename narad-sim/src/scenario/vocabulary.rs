@@ -227,6 +227,7 @@ names! {
     Reason::NodeRetired => "node-retired",
     Reason::NodeUnregistered => "node-unregistered",
     Reason::AlreadyThere => "already-there",
+    Reason::TopicBusy => "topic-busy",
     Reason::AlreadyAssigned => "already-assigned",
     Reason::NameTaken => "name-taken",
     Reason::WrongStore => "wrong-store",

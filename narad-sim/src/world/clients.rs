@@ -58,10 +58,17 @@ pub(crate) struct Clients {
     /// Whether the load in the background goes on.
     pub(crate) is_busy: bool,
     consumers: BTreeMap<PartitionId, Consumer>,
-    producers: BTreeMap<PartitionId, Random>,
+    producers: BTreeMap<PartitionId, Producer>,
     waiting: BTreeMap<RequestNo, Waiting>,
     next_request: u64,
     next_record: u64,
+    random: Random,
+}
+
+#[derive(Debug)]
+struct Producer {
+    /// Batches that are neither acknowledged nor given up.
+    open: u32,
     random: Random,
 }
 
@@ -88,6 +95,8 @@ impl Clients {
     /// Fetches without anything new after which a consumer looks at what it has not acknowledged.
     const IDLE_MAX: u32 = 20;
     const FETCH_BYTES_MAX: usize = 64 << 10;
+    /// Batches of one producer that may be open before it makes more: its buffer is full.
+    const OPEN_MAX: u32 = 32;
 
     pub(crate) fn new(load: &Workload, safety: Duration, rate: f64, random: &Random) -> Self {
         let until = load.produce.until.unwrap_or(safety);
@@ -163,7 +172,8 @@ impl World {
         }
         let key = partition.topic.0 << 32 | u64::from(partition.index);
         let random = self.clients.random.branch_no(key);
-        self.clients.producers.insert(partition, random.branch("produce"));
+        let producer = Producer { open: 0, random: random.branch("produce") };
+        self.clients.producers.insert(partition, producer);
         let consumer = Consumer { next: None, idle: 0, random: random.branch("consume") };
         self.clients.consumers.insert(partition, consumer);
         if let (Some(share), None) = (&self.clients.load.produce.hot, &self.clients.hot) {
@@ -200,8 +210,7 @@ impl World {
                 let partition = PartitionId { topic: id, index };
                 let ids = self.clients.mint(u64::from(topic.preload));
                 let bytes = usize::try_from(topic.preload_bytes.0).unwrap_or(100);
-                let offer = ClientDue::Offer(partition, ids, bytes);
-                self.schedule(self.now, Due::Client(offer));
+                self.offer_at(self.now, partition, ids, bytes);
             }
         }
     }
@@ -216,7 +225,10 @@ impl World {
         match what {
             ClientDue::Produce(partition) => self.produce_next(partition),
             ClientDue::Burst(partition) => self.burst(partition),
-            ClientDue::Offer(partition, ids, bytes) => self.offer(partition, ids, bytes, None),
+            ClientDue::Offer(partition, ids, bytes) => {
+                self.close_batch(partition);
+                self.offer(partition, ids, bytes, None);
+            }
             ClientDue::Retain(partition) => self.retain_next(partition),
             ClientDue::GiveUp(request) => self.client_gives_up(request),
             ClientDue::Fetch(partition) => self.fetch_next(partition),
@@ -240,10 +252,11 @@ impl World {
             reason = "a pause in nanoseconds"
         )]
         let mean = (mean as u64).max(2);
-        let random = self.clients.producers.get_mut(&partition).expect("just seen");
-        let pause = Duration::from_nanos(random.within(mean / 2..=mean + mean / 2));
+        let producer = self.clients.producers.get_mut(&partition).expect("just seen");
+        let pause = Duration::from_nanos(producer.random.within(mean / 2..=mean + mean / 2));
+        let has_room = producer.open < Clients::OPEN_MAX;
         self.schedule(self.now.after(pause), Due::Client(ClientDue::Produce(partition)));
-        if self.clients.is_busy && per_second > 0.0 {
+        if self.clients.is_busy && per_second > 0.0 && has_room {
             let ids = self.clients.mint(u64::from(batch));
             let bytes = self.clients.value_bytes();
             self.offer(partition, ids, bytes, None);
@@ -252,12 +265,13 @@ impl World {
 
     fn burst(&mut self, partition: PartitionId) {
         let Some(burst) = self.clients.load.produce.burst.clone() else { return };
-        let gone = !self.clients.producers.contains_key(&partition);
-        if gone || self.now >= self.clients.until {
+        let Some(producer) = self.clients.producers.get(&partition) else { return };
+        if self.now >= self.clients.until {
             return;
         }
+        let has_room = producer.open < Clients::OPEN_MAX;
         self.schedule(self.now.after(burst.every), Due::Client(ClientDue::Burst(partition)));
-        if self.clients.is_busy {
+        if self.clients.is_busy && has_room {
             let ids = self.clients.mint(u64::from(burst.records));
             let bytes = self.clients.value_bytes();
             self.offer(partition, ids, bytes, None);
@@ -277,16 +291,34 @@ impl World {
         };
         let wall = self.machines[from].clock.wall_ms(self.now);
         let records = ids.iter().map(|id| record(*id, bytes, wall)).collect();
+        self.open_batch(partition);
         let request = self.clients.request(Waiting::Produced(partition, ids, bytes));
         let produce = Produce { request, partition, records };
         self.send_as_client(from, to, request, Payload::Produce(produce));
     }
 
     fn offer_later(&mut self, partition: PartitionId, ids: Vec<u64>, bytes: usize) {
-        let Some(random) = self.clients.producers.get_mut(&partition) else { return };
-        let pause = random.duration(Clients::RETRY..=4 * Clients::RETRY);
-        let again = ClientDue::Offer(partition, ids, bytes);
-        self.schedule(self.now.after(pause), Due::Client(again));
+        let Some(producer) = self.clients.producers.get_mut(&partition) else { return };
+        let pause = producer.random.duration(Clients::RETRY..=4 * Clients::RETRY);
+        self.offer_at(self.now.after(pause), partition, ids, bytes);
+    }
+
+    fn offer_at(&mut self, at: Time, partition: PartitionId, ids: Vec<u64>, bytes: usize) {
+        self.open_batch(partition);
+        self.schedule(at, Due::Client(ClientDue::Offer(partition, ids, bytes)));
+    }
+
+    /// A batch is under way, or waits for its turn.
+    fn open_batch(&mut self, partition: PartitionId) {
+        if let Some(producer) = self.clients.producers.get_mut(&partition) {
+            producer.open += 1;
+        }
+    }
+
+    fn close_batch(&mut self, partition: PartitionId) {
+        if let Some(producer) = self.clients.producers.get_mut(&partition) {
+            producer.open = producer.open.saturating_sub(1);
+        }
     }
 
     /// Picks a node that is up and asks its replica who the owner is.
@@ -332,6 +364,7 @@ impl World {
     fn client_gives_up(&mut self, request: RequestNo) {
         match self.clients.waiting.remove(&request) {
             Some(Waiting::Produced(partition, ids, bytes)) => {
+                self.close_batch(partition);
                 self.offer_unsure(partition, ids, bytes);
             }
             Some(Waiting::Fetched { partition, .. }) => self.fetch_later(partition, false),
@@ -344,6 +377,7 @@ impl World {
         else {
             return;
         };
+        self.close_batch(partition);
         if outcome == Produced::Refused {
             self.offer_later(partition, ids, bytes);
         }
@@ -462,8 +496,12 @@ impl World {
         }
     }
 
-    /// How much a consumer gets at once.
-    pub(super) const fn fetch_bytes_max() -> usize {
-        Clients::FETCH_BYTES_MAX
+    /// How much a consumer gets at once over a link of that bandwidth: what it carries in an eighth
+    /// of a second, so that the answers to all consumers of an owner arrive in time.
+    pub(super) fn fetch_bytes_max(bandwidth: u64) -> usize {
+        match usize::try_from(bandwidth / 8) {
+            Ok(0) | Err(_) => Clients::FETCH_BYTES_MAX,
+            Ok(carried) => carried.min(Clients::FETCH_BYTES_MAX),
+        }
     }
 }

@@ -57,7 +57,9 @@ impl World {
                     ..Moment::new(Stage::Applied, name, machine)
                 };
                 if is_first {
-                    self.recorder.count_command(name);
+                    if ending == Some(Ending::Ok) {
+                        self.recorder.count_command(name);
+                    }
                     self.log_grew(*index, &entry.command);
                     let _ = self.meet(Moment { stage: Stage::Committed, ..moment });
                 }
@@ -192,6 +194,7 @@ impl World {
                 let at = At { machine: Some(machine), partition: Some(partition), ..At::default() };
                 let text = || format!("{:?}", capture.token);
                 self.recorder.said(self.now, Kind::Freeze, "begin", at, text);
+                self.recorder.count("freezes");
                 self.frozen.entry((machine, partition)).or_insert(self.now);
                 self.observe(Fact::Captured { node, partition, capture });
             }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use narad_core::ids::{NodeId, PartitionId};
-use narad_core::metastore::Status;
+use narad_core::metastore::{State, Status};
 use narad_core::node::Node;
 
 use super::script::{Moment, Place};
@@ -116,8 +116,11 @@ impl World {
             let why = if it.expect.is_at_the_end() || it.from.is_some() {
                 self.unmet(&it.expect)
             } else {
-                let event = it.expect.when.on.as_ref().map(|on| on.name);
-                Some(format!("what it waits for never came: {}", event.unwrap_or("a step")))
+                let when = &it.expect.when;
+                let event = when.on.as_ref().map(|on| on.name.to_owned());
+                let step = when.since.as_ref().map(|label| format!("the step \"{}\"", label.0));
+                let missed = event.into_iter().chain(step).collect::<Vec<_>>().join(" after ");
+                Some(format!("what it waits for never came: {missed}"))
             };
             if let Some(why) = why {
                 self.violated("expect", why);
@@ -169,7 +172,7 @@ impl World {
             Condition::Process { node, is } => {
                 let at = node.0 as usize - 1;
                 let machine = &self.machines[at];
-                let found = match (&machine.process, machine.wanted) {
+                let found = match (&machine.process, machine.gave_up) {
                     (Some(_), _) => ProcessIs::Up,
                     (None, true) => ProcessIs::Stopped,
                     (None, false) => ProcessIs::Down,
@@ -186,6 +189,10 @@ impl World {
             }
             Condition::Count { of, is, at_least, at_most } => {
                 let count = self.counted(*of);
+                Found(is_within(count, *is, *at_least, *at_most), count.to_string())
+            }
+            Condition::Taken { of, is, at_least, at_most } => {
+                let count = self.script.taken_of(of);
                 Found(is_within(count, *is, *at_least, *at_most), count.to_string())
             }
             Condition::Reply { of, is, reason } => match self.replies.get(of) {
@@ -286,12 +293,15 @@ impl World {
             Counter::MovesDone => summary.moves_done,
             Counter::MovesForced => summary.moves_forced,
             Counter::MovesGivenUp => summary.moves_given_up,
-            Counter::Freezes => summary.freezes_us.len() as u64,
+            Counter::Freezes => self.recorder.count_of("freezes"),
             Counter::CopiedBytes => summary.copied_bytes,
             Counter::FlipsRejected => self.recorder.notes_of("mover-flip-rejected", None, None),
             Counter::Revokes => self.recorder.commands_of("revoke"),
             Counter::Deaths => self.recorder.commands_of("mark-dead"),
-            Counter::Retired => self.recorder.commands_of("retire"),
+            Counter::Retired => {
+                let members = self.newest().into_iter().flat_map(State::members);
+                members.filter(|member| member.retired).count() as u64
+            }
             Counter::Restarts => self.recorder.count_of("restarts"),
             Counter::Elections => self.recorder.count_of("elections"),
             Counter::Refused => self.recorder.count_of("refused"),

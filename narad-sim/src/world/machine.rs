@@ -53,6 +53,8 @@ pub(crate) struct Machine {
     pub(crate) saved: BTreeMap<String, Saved>,
     /// Whether somebody starts it again when it ends by itself.
     pub(crate) wanted: bool,
+    /// Its last process ended, or did not start, because it could not go on.
+    pub(crate) gave_up: bool,
     /// The member that it asks to be admitted through.
     pub(crate) joins_through: Option<usize>,
     pub(crate) latency: Random,
@@ -83,6 +85,8 @@ pub(crate) struct Process {
     pub(crate) requests: BTreeMap<RequestId, Asker>,
     pub(crate) next_request: u64,
     pub(crate) running: BTreeMap<OpId, Running>,
+    /// Questions that a step holds up.
+    pub(crate) held_up: BTreeMap<OpId, Operation>,
     pub(crate) appends: BTreeMap<PartitionId, Appending>,
     /// Freezes that wait for an append to end.
     pub(crate) freezing: BTreeMap<OpId, PartitionId>,

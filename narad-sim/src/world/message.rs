@@ -1,5 +1,6 @@
 //! What travels between machines.
 
+use narad_core::controller;
 use narad_core::effects::OpId;
 use narad_core::ids::{Epoch, Offset, PartitionId};
 use narad_core::metastore::{Command, Entry};
@@ -304,7 +305,8 @@ pub(crate) const fn partition_noted(note: &Note) -> Option<PartitionId> {
         Note::Mover(partition, _)
         | Note::Handoff(partition, _)
         | Note::Host(partition, _)
-        | Note::SetAside(partition, _) => Some(*partition),
+        | Note::SetAside(partition, _)
+        | Note::Controller(controller::Note::TargetGivenUp { partition, .. }) => Some(*partition),
         Note::Controller(_) | Note::Lease(_) | Note::Leader(_) | Note::Retired | Note::Stale(_) => {
             None
         }

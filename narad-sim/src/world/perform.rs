@@ -89,8 +89,12 @@ impl World {
         match self.meet_operation(Stage::Effect, machine, &operation, None) {
             Verdict::Pass | Verdict::Corrupt | Verdict::Gone => self.begin_now(machine, op),
             Verdict::Drop => self.never_begun(machine, op),
-            Verdict::Later(at) => self.local(machine, at, Local::Begin(op)),
+            Verdict::Later(at) => {
+                self.be_patient(machine, op);
+                self.local(machine, at, Local::Begin(op));
+            }
             Verdict::Hold(label) => {
+                self.be_patient(machine, op);
                 let life = self.machines[machine].life;
                 self.script.keep(label, Due::Local { machine, life, what: Local::Begin(op) });
             }
@@ -112,6 +116,35 @@ impl World {
                 }
                 self.begin_now(machine, op);
             }
+        }
+    }
+
+    /// Whoever asks waits as long as ever, whatever holds the question up; it is asked all the same
+    /// once it is let go.
+    fn be_patient(&mut self, machine: usize, op: OpId) {
+        let patience = self.setup.config.request_timeout;
+        let limit = self.in_local_time(machine, patience);
+        let longer = self.in_local_time(machine, 2 * patience);
+        let Some(process) = self.machines[machine].process.as_mut() else { return };
+        let Some(running) = process.running.get(&op) else { return };
+        let limit = match &running.operation {
+            Operation::Call { .. } => limit,
+            Operation::Stage(_, Staging::Copy { .. }) => longer,
+            _ => return,
+        };
+        let operation = running.operation.clone();
+        process.held_up.insert(op, operation);
+        self.local(machine, limit, Local::GiveUp(op));
+    }
+
+    /// Starts what was held up, or has it done behind the back of one who does not wait any more.
+    pub(super) fn begin_late(&mut self, machine: usize, op: OpId) {
+        let Some(process) = self.machines[machine].process.as_mut() else { return };
+        let held_up = process.held_up.remove(&op);
+        if process.running.contains_key(&op) {
+            self.begin_now(machine, op);
+        } else if let Some(operation) = held_up {
+            self.again(machine, operation);
         }
     }
 

@@ -47,6 +47,7 @@ impl World {
         assert!(self.machines[machine].process.is_none(), "one process a machine");
         self.machines[machine].life += 1;
         self.machines[machine].wanted = true;
+        self.machines[machine].gave_up = false;
         self.machines[machine].wake_at = Time::NEVER;
         let now = self.now;
         self.machines[machine].clock.restart(now);
@@ -66,6 +67,7 @@ impl World {
             // Nobody yet: it asks to be admitted first.
             Ok(None) => {}
             Err(why) => {
+                self.machines[machine].gave_up = true;
                 let at = At { machine: Some(machine), ..At::default() };
                 self.recorder.said(now, Kind::Fault, "does-not-start", at, || why);
                 self.recorder.count_fault("does-not-start");
@@ -148,6 +150,7 @@ impl World {
             requests: BTreeMap::new(),
             next_request: 0,
             running: BTreeMap::new(),
+            held_up: BTreeMap::new(),
             appends: BTreeMap::new(),
             freezing: BTreeMap::new(),
             phases: BTreeMap::new(),
@@ -210,6 +213,7 @@ impl World {
         let now = self.now;
         let it = &mut self.machines[machine];
         it.wanted = false;
+        it.gave_up = matches!(how, End::Gave);
         it.life += 1;
         it.paused = None;
         it.joins_through = None;

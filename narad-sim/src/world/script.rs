@@ -1,6 +1,6 @@
 //! The scenario's steps: which of them an event sets off, and what they do to the event itself.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use narad_core::ids::{NodeId, PartitionId};
 use narad_core::metastore::{Command, Entry, Fence};
@@ -77,6 +77,8 @@ pub(crate) struct Script {
     kept: BTreeMap<Label, Vec<Due>>,
     /// What was copied.
     recorded: BTreeMap<Label, Due>,
+    /// What was let go: from then on nothing more is held under these.
+    released: BTreeSet<Label>,
     /// Steps that are taken right before the event of a number.
     pub(crate) at_events: BTreeMap<u64, Vec<usize>>,
     /// When each labelled step was first taken.
@@ -124,7 +126,17 @@ impl Script {
     }
 
     pub(crate) fn release(&mut self, label: &Label) -> Vec<Due> {
-        self.kept.remove(label).unwrap_or_default()
+        let kept = self.kept.remove(label).unwrap_or_default();
+        if !kept.is_empty() {
+            self.released.insert(label.clone());
+        }
+        kept
+    }
+
+    /// Whether a step no longer holds anything, because what it held was let go.
+    fn holds_no_more(&self, step: &Step) -> bool {
+        matches!(step.action, Action::Hold {})
+            && step.label.as_ref().is_some_and(|label| self.released.contains(label))
     }
 
     pub(crate) fn release_all(&mut self) -> Vec<Due> {
@@ -133,6 +145,13 @@ impl Script {
 
     pub(crate) fn recorded(&self, label: &Label) -> Option<&Due> {
         self.recorded.get(label)
+    }
+
+    /// Returns how often the steps of a label were taken.
+    pub(crate) fn taken_of(&self, label: &Label) -> u64 {
+        let of = |step: &Step| step.label.as_ref() == Some(label);
+        let steps = self.steps.iter().zip(&self.states);
+        steps.filter(|(step, _)| of(step)).map(|(_, state)| u64::from(state.taken)).sum()
     }
 
     /// Stops taking steps: from here on the world only heals.
@@ -170,10 +189,11 @@ impl World {
         self.expectations_meet(&moment);
         let mut verdict = Verdict::Pass;
         let life = self.machines[moment.machine].life;
-        for at in 0..self.script.steps.len() {
-            if !self.sets_off(at, &moment) {
-                continue;
-            }
+        // All of them are found first: for a step that waits for another (`since`), the event that
+        // sets the other off is not one that happens after it.
+        let all = 0..self.script.steps.len();
+        let set_off: Vec<usize> = all.filter(|at| self.sets_off(*at, &moment)).collect();
+        for at in set_off {
             let step = &self.script.steps[at];
             let label = step.label.clone().unwrap_or_else(|| Label(format!("step {}", at + 1)));
             let now = self.now;
@@ -213,6 +233,9 @@ impl World {
         let step = &self.script.steps[at];
         let Some(on) = &step.when.on else { return false };
         if on.stage != moment.stage || (on.name != moment.name && on.name != moment.also) {
+            return false;
+        }
+        if self.script.holds_no_more(step) {
             return false;
         }
         if step.when.at.is_some_and(|from| self.now < Time::from_start(from)) {

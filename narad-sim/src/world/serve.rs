@@ -10,8 +10,13 @@ use narad_runtime::log::{Record, Retention};
 use super::machine::Batch;
 use super::message::{Ack, Fetch, Fetched, Message, Payload, Produce, Produced};
 use super::records::id_of;
-use super::{Local, World};
+use super::script::{Moment, Verdict};
+use super::traffic::address;
+use super::{Due, Local, World};
 use crate::oracle::{Fact, Read};
+use crate::scenario::vocabulary::COMMIT;
+use crate::scenario::{Ending, Stage};
+use crate::time::Time;
 use crate::trace::Kind;
 
 impl World {
@@ -47,6 +52,7 @@ impl World {
         let seat = process.broker.seat(partition);
         let Ok(pending) = seat.slot.begin(None) else {
             let refused: Vec<_> = appending.waiting.drain(..).collect();
+            self.recorder.count("refused");
             return self.reply_to_producers(machine, refused, Produced::Refused);
         };
         let (mut from, mut records): (Vec<_>, Vec<Record>) = (Vec::new(), Vec::new());
@@ -55,10 +61,42 @@ impl World {
             records.extend_from_slice(&produce.records);
             from.push((client, life, produce));
         }
+        let (epoch, node) = (pending.epoch(), it.node);
         appending.batch = Some(Batch { pending, from, records, appended: None });
         let delay = it.slower_by + it.latency.duration(range);
         let at = self.after_disk(machine, delay);
-        self.local(machine, at, Local::Append(partition));
+        if let Some(node) = node {
+            self.observe(Fact::Admitted { node, partition, epoch });
+        }
+        self.meet_commit(Stage::Effect, machine, partition, at, Local::Append(partition));
+    }
+
+    /// Goes on with an append, unless a step holds it up.
+    fn meet_commit(
+        &mut self,
+        stage: Stage,
+        machine: usize,
+        partition: PartitionId,
+        at: Time,
+        next: Local,
+    ) {
+        let moment = Moment { partition: Some(partition), ..Moment::new(stage, COMMIT, machine) };
+        match self.meet(moment) {
+            Verdict::Gone => {}
+            Verdict::Hold(label) => {
+                let life = self.machines[machine].life;
+                self.script.keep(label, Due::Local { machine, life, what: next });
+            }
+            Verdict::Later(later) => self.local(machine, later.max(at), next),
+            // It is no message that could be lost or come twice, and no disk fails in it.
+            Verdict::Pass
+            | Verdict::Drop
+            | Verdict::Twice(_)
+            | Verdict::Record(_)
+            | Verdict::Corrupt
+            | Verdict::Fail(_)
+            | Verdict::Crash(..) => self.local(machine, at, next),
+        }
     }
 
     /// Writes the batch that was admitted.
@@ -81,7 +119,6 @@ impl World {
         batch.appended = Some(appended);
         let ids: Vec<u64> = batch.records.iter().map(id_of).collect();
         let pause = Duration::from_micros(1 + it.latency.below(20));
-        self.local(machine, now.after(pause), Local::Recheck(partition));
         if let Some(first) = told {
             self.observe(Fact::Appended { node, partition, epoch, first, ids: &ids });
         }
@@ -89,6 +126,8 @@ impl World {
             let soon = now.after(Duration::from_micros(50));
             self.local(machine, soon, Local::Tell(Box::new(Event::Poisoned(partition))));
         }
+        let at = now.after(pause);
+        self.meet_commit(Stage::Performed, machine, partition, at, Local::Recheck(partition));
     }
 
     /// Asks the gate whether what was written may be acknowledged.
@@ -109,6 +148,7 @@ impl World {
         let first = first.unwrap_or(Offset(0));
         let judged = process.broker.seat(partition).slot.finish(pending, appended);
         let ids: Vec<u64> = records.iter().map(id_of).collect();
+        let ending = if judged.is_ok() { Ending::Ok } else { Ending::Rejected };
         match judged {
             Ok(committed) => {
                 self.recorder.records(now, Kind::Ack, machine, partition, ids.len());
@@ -123,6 +163,14 @@ impl World {
                 self.recorder.count("refused");
                 self.reply_to_producers(machine, from, Produced::Refused);
             }
+        }
+        let moment = Moment {
+            partition: Some(partition),
+            ending: Some(ending),
+            ..Moment::new(Stage::Done, COMMIT, machine)
+        };
+        if self.meet(moment) == Verdict::Gone {
+            return;
         }
         self.answer_freezes(machine, partition);
         self.begin_batch(machine, partition);
@@ -145,7 +193,9 @@ impl World {
     pub(super) fn fetched_at(&mut self, machine: usize, from: usize, fetch: &Fetch) {
         let process = self.machines[machine].process.as_ref().expect("it runs");
         let partition = fetch.partition;
-        let outcome = if let Some((epoch, hwm, records)) = read_next(process, fetch) {
+        let bandwidth = self.net.bandwidth(address(machine), address(from));
+        let bytes_max = Self::fetch_bytes_max(bandwidth);
+        let outcome = if let Some((epoch, hwm, records)) = read_next(process, fetch, bytes_max) {
             self.handed_out(partition, machine, epoch, hwm, &records);
             Fetched::Records { epoch, records }
         } else {
@@ -253,7 +303,7 @@ impl World {
 /// Reign, high watermark, and what comes next.
 type Next = (Epoch, Offset, Vec<(Offset, u64)>);
 
-fn read_next(process: &super::machine::Process, fetch: &Fetch) -> Option<Next> {
+fn read_next(process: &super::machine::Process, fetch: &Fetch, bytes_max: usize) -> Option<Next> {
     let seat = process.broker.find(fetch.partition)?;
     let (log, epoch) = seat.slot.readable().ok()?;
     let bounds = log.bounds();
@@ -263,7 +313,7 @@ fn read_next(process: &super::machine::Process, fetch: &Fetch) -> Option<Next> {
         Some((of, offset)) if of == epoch => offset.max(committed),
         Some(_) | None => committed,
     };
-    let records = log.read(from, World::fetch_bytes_max()).ok()?;
+    let records = log.read(from, bytes_max).ok()?;
     let records = records
         .iter()
         .filter(|(offset, _)| !position.acked_ahead.contains(offset))

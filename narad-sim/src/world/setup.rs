@@ -174,6 +174,7 @@ fn machine(setup: &Setup, at: usize, genesis: &State, random: &Random) -> Machin
         throttled_until: Time::ZERO,
         saved: BTreeMap::new(),
         wanted: false,
+        gave_up: false,
         joins_through: None,
         latency: random.branch("latency"),
         wake_at: Time::NEVER,
@@ -317,6 +318,7 @@ fn abstract_log(scenario: &Scenario) -> (Pace, Faults) {
         keep_entries: raft.keep_entries.min(log.snapshot_entries),
     };
     let changes = log.elections_per_minute.0 > 0.0;
+    let believes = if changes && !log.deposed_believes.most.is_zero() { 0.5 } else { 0.0 };
     let faults = Faults {
         lose: log.lost.0,
         late: log.late.0,
@@ -325,7 +327,7 @@ fn abstract_log(scenario: &Scenario) -> (Pace, Faults) {
         // What a change of leaders may bring: entries that do not survive it, a leader that has not
         // heard of it, a node that is given a snapshot.
         forget: if changes { 0.2 } else { 0.0 },
-        stubborn: if changes && log.deposed_believes.most.as_nanos() > 0 { 0.5 } else { 0.0 },
+        stubborn: log.stubborn.0.max(believes),
         skip: if changes { 0.05 } else { 0.0 },
         ..Faults::default()
     };

@@ -99,6 +99,9 @@ impl World {
     pub(super) fn transmit(&mut self, message: Message) {
         let (from, to) = (address(message.from), address(message.to));
         let (lane, bytes) = (message.payload.lane(), message.payload.size());
+        if matches!(message.payload, Payload::Produce(_)) && self.net.is_full(self.now, from, to) {
+            return self.refuse(message);
+        }
         match self.net.send(self.now, from, to, lane, bytes) {
             Fate::Arrives { at, again } => {
                 if let Some(again) = again {

@@ -33,9 +33,37 @@ impl State {
             return Err(Reason::AlreadyThere);
         }
         self.receiver(to)?;
+        if self.is_topic_busy(partition) {
+            return Err(Reason::TopicBusy);
+        }
         let planned = row.move_id.next();
         self.edit_row(turn, partition, |row| row.replan(Some(to)));
         Ok(Applied::Planned(planned))
+    }
+
+    /// Whether as many other partitions of its topic are on the move as may be frozen at once:
+    /// half of them, but at least one. Every move freezes its partition at some time, whoever
+    /// asked for it, so this is where half of a topic is kept writable (S14, H23). A move with a
+    /// dead end freezes nothing and does not count (K101).
+    fn is_topic_busy(&self, partition: PartitionId) -> bool {
+        if is_planted(Bug::WholeTopicFreezes) {
+            return false;
+        }
+        let topic = partition.topic;
+        let size = self.topic(topic).map_or(1, |topic| topic.partitions);
+        let moving = self.targeted_of_topic(topic).filter(|other| {
+            let row = self.assignment(*other).filter(|_| *other != partition);
+            row.is_some_and(|row| self.goes_on(row))
+        });
+        let half = if is_planted(Bug::HalfRoundedUp) { size.div_ceil(2) } else { size / 2 };
+        let moving_max = usize::try_from(half.max(1)).unwrap_or(usize::MAX);
+        moving.take(moving_max).count() >= moving_max
+    }
+
+    /// Whether both ends of a row's move are alive.
+    fn goes_on(&self, row: &Assignment) -> bool {
+        let alive = |node| self.status(node) == Some(Status::Alive);
+        alive(row.owner) && row.target.is_some_and(alive)
     }
 
     pub(super) fn clear_target(

@@ -60,6 +60,13 @@ impl State {
         self.index.targeted.iter().copied()
     }
 
+    /// Returns the partitions of a topic that have a target.
+    pub fn targeted_of_topic(&self, topic: TopicId) -> impl Iterator<Item = PartitionId> + '_ {
+        let first = PartitionId { topic, index: 0 };
+        let last = PartitionId { topic, index: u32::MAX };
+        self.index.targeted.range(first..=last).copied()
+    }
+
     /// Returns the partitions that have no owner yet.
     pub fn unassigned(&self) -> impl ExactSizeIterator<Item = PartitionId> + '_ {
         self.index.unassigned.iter().copied()

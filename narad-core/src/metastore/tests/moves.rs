@@ -287,6 +287,27 @@ fn a_plan_needs_a_live_owner_and_a_receiver() {
     assert_eq!(world.refuses(9, world.set_target(0, 2)), Reason::NodeDead);
 }
 
+/// S14, H23: whoever asks, at most half of a topic's partitions, and at least one, are on the move
+/// at once. Another target for one of them is no further move; one with a dead end does not count.
+#[test]
+fn half_of_a_topic_may_be_planned_at_once() {
+    let mut world = World::cluster(4);
+    for index in 1..4 {
+        world.assign(index, 1);
+    }
+    world.plan(0, 2);
+    world.plan(1, 3);
+    assert_eq!(world.refuses(9, world.set_target(2, 2)), Reason::TopicBusy);
+    world.plan(1, 2);
+    assert_eq!(world.refuses(9, world.set_target(2, 3)), Reason::TopicBusy);
+    world.kill(2);
+    world.plan(2, 3);
+    world.plan(3, 4);
+    world.topic = world.create("one", 1);
+    world.assign(0, 1);
+    world.plan(0, 3);
+}
+
 /// H24i, case K100: the target died; its plan is given up, or replaced, and its slot is free.
 #[test]
 fn the_plan_to_a_dead_target_can_be_given_up_and_replaced() {

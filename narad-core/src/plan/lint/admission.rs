@@ -1,28 +1,39 @@
 //! Starts a plan's moves one by one and checks every limit.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use super::Finding;
-use crate::ids::{NodeId, PartitionId, TopicId};
+use crate::ids::{NodeId, TopicId};
 use crate::plan::limits::{Deferral, Limits, TopicLimit};
-use crate::plan::placement::Placement;
+use crate::plan::placement::{Placement, Role};
 use crate::plan::{Class, Move, Plan};
 
 /// Checks what starts and what waits.
 pub(super) fn check(placement: &Placement, plan: &Plan, findings: &mut Vec<Finding>) {
     let mut flights = Flights::default();
+    let dead: BTreeSet<NodeId> = placement
+        .nodes()
+        .iter()
+        .filter(|node| node.role == Role::Dead)
+        .map(|node| node.id)
+        .collect();
     for row in placement.partitions() {
         *flights.sizes.entry(row.id.topic).or_default() += 1;
-        if let (Some(to), false) = (row.target, row.stuck) {
-            flights.start(row.id, row.owner, to);
+        let Some(to) = row.target else { continue };
+        if !row.stuck {
+            flights.start(row.owner, to);
+        }
+        if !dead.contains(&row.owner) && !dead.contains(&to) {
+            *flights.topic.entry(row.id.topic).or_default() += 1;
         }
     }
     for &planned in &plan.moves {
         if let Some(limit) = flights.limit(&planned, &plan.limits) {
             findings.push(Finding::OverLimit { partition: planned.partition, limit });
         }
-        flights.start(planned.partition, planned.from, planned.to);
+        flights.start(planned.from, planned.to);
+        *flights.topic.entry(planned.partition.topic).or_default() += 1;
     }
     for deferred in &plan.deferred {
         if flights.limit(&deferred.planned, &plan.limits).is_none() {
@@ -47,11 +58,10 @@ struct Flights {
 }
 
 impl Flights {
-    fn start(&mut self, id: PartitionId, from: NodeId, to: NodeId) {
+    fn start(&mut self, from: NodeId, to: NodeId) {
         self.total += 1;
         *self.from.entry(from).or_default() += 1;
         *self.to.entry(to).or_default() += 1;
-        *self.topic.entry(id.topic).or_default() += 1;
     }
 
     /// Returns a limit that one more move would break.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use narad_core::ids::{NodeId, TopicId};
 use narad_core::plan::{
-    AssignError, Deferral, Limits, NodeWhy, Partition, PlacementError, Role, Topic, Why, assign,
-    lint, plan,
+    AssignError, Deferral, Limits, NodeWhy, Partition, PlacementError, Role, Topic, TopicLimit,
+    Why, assign, lint, plan,
 };
 
 use super::build::{
@@ -37,7 +37,8 @@ fn case_100_a_dead_target_is_reported_and_not_planned_again() {
     }
 }
 
-/// K101 S14: moves that cannot progress hold no slot of any limit.
+/// K101 S14: moves that cannot progress hold no slot; but of its topic each counts whose ends are
+/// alive, since it may go on and freeze.
 #[test]
 fn case_101_stuck_moves_hold_no_slot() {
     let mut rows = settled(1, &[1; 16]);
@@ -45,9 +46,18 @@ fn case_101_stuck_moves_hold_no_slot() {
         (row.target, row.stuck) = (Some(n(2)), true);
     }
     let stuck = placement(&THREE, vec![topic(1)], rows.clone());
-    let found = plan(&stuck, &Limits::default());
+    let found = plan(&stuck, &Limits { per_topic: TopicLimit::Unlimited, ..Limits::default() });
     assert_eq!((found.report.stuck, found.report.in_flight), (8, 0));
     assert_eq!(found.moves.len(), 2, "{}", found.report);
+    assert_eq!(lint(&stuck, &found), vec![]);
+
+    let half = plan(&stuck, &Limits::default());
+    let full = Deferral::Topic { topic: TopicId(1), max: 8 };
+    assert!(half.moves.is_empty() && half.deferred.iter().all(|one| one.reason == full));
+    assert_eq!(lint(&stuck, &half), vec![]);
+    let dead = with_role(&stuck, 2, Dead);
+    let found = plan(&dead, &Limits::default());
+    assert_eq!((found.moves.len(), lint(&dead, &found)), (2, vec![]), "{}", found.report);
 
     for row in &mut rows {
         row.stuck = false;

@@ -301,4 +301,5 @@ pub(crate) enum Reason {
     NeedsReceipt = 31,
     OutOfRange = 32,
     UnsafeTiming = 33,
+    TopicBusy = 34,
 }

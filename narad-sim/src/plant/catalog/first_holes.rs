@@ -312,8 +312,9 @@ pub(super) const FIRST: &[Plant] = &[
         bug: Bug::WholeTopicFreezes,
         name: "h23-whole-topic-freezes",
         rule: Rule::Hole(23),
-        place: "narad-core/src/node/requests.rs, Node::too_many_frozen",
-        removes: "A source freezes any number of partitions of one topic at once.",
+        place: "narad-core/src/metastore/apply/moves.rs, State::is_topic_busy; \
+         narad-core/src/node/requests.rs, Node::too_many_frozen",
+        removes: "Any number of partitions of one topic may move, and freeze, at once.",
         noticed_by: &["S14"],
         hint: "Operators move all partitions of one topic off one node at the same time.",
         bias: &[OperatorMoves, SlowCopy],

@@ -88,7 +88,8 @@ pub(super) const OTHER: &[Plant] = &[
         bug: Bug::HalfRoundedUp,
         name: "c29-half-rounded-up",
         rule: Rule::Slip,
-        place: "narad-core/src/plan/limits.rs, Running::new",
+        place: "narad-core/src/plan/limits.rs, Running::new; \
+         narad-core/src/metastore/apply/moves.rs, State::is_topic_busy",
         removes: "Half of a topic is rounded up: of three partitions two may be in flight.",
         noticed_by: &["S14"],
         hint: "Topics of three and five partitions with slow copies.",

@@ -91,7 +91,7 @@ words! {
         Register = "register",
         /// A decommission begins or is cancelled.
         SetDraining = "set-draining",
-        /// A node has nothing left.
+        /// An earlier life of a node has nothing left.
         DrainedOut = "drained-out",
         /// A node is taken out.
         Retire = "retire",
@@ -101,11 +101,11 @@ words! {
         SetTarget = "set-target",
         /// A move is given up.
         ClearTarget = "clear-target",
-        /// Ownership goes to the target, with an attempt that the target never made.
+        /// Ownership goes to the proposer, on a freeze of an earlier life of the source.
         Flip = "flip",
-        /// An attempt is burned, or found to have won.
+        /// An attempt of the proposer's earlier life is burned, or found to have won.
         Resolve = "resolve",
-        /// The freeze that stands is ended.
+        /// A freeze of the proposer's earlier life is ended.
         Revoke = "revoke",
         /// A partition is pinned, or is no more.
         SetPin = "set-pin",

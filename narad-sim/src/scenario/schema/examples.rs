@@ -22,8 +22,8 @@ do = "move"
 partition = "orders/0"
 to = "n2"
 
-[[step]]                    # n2 proposes the flip: keep the proposal back
-on = { effect = "flip", node = "n2" }
+[[step]]                    # n2 proposes the flip, again and again: keep all of it back
+on = { effect = "flip", node = "n2", times = 0 }
 label = "late-flip"
 do = "hold"
 

@@ -32,10 +32,13 @@ pub(in super::super) const ABOUT: &[(&str, &str)] = &[
     ("release", "to the source: the attempt that this freeze was for is given up"),
     ("copy", "a range of bytes from the source to the destination's staging area"),
     // Works.
-    ("barrier", "a read that sees everything committed before it"),
-    ("survey", "a barrier of the leader's controller, and how far each replica has come"),
-    ("configure", "the set of voters and learners changes"),
-    ("transfer", "the lead is handed over"),
+    ("barrier", "a read that sees everything committed before it; no step meets it"),
+    (
+        "survey",
+        "a barrier of the leader's controller, and how far each replica has come; no step meets it",
+    ),
+    ("configure", "the set of voters and learners changes; no step meets it"),
+    ("transfer", "the lead is handed over; no step meets it"),
     ("next-incarnation", "the number of the next life is made durable"),
     ("inspect", "what is on the disk of a partition is looked at"),
     ("open", "the live log of a partition is recovered and opened"),

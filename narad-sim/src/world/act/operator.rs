@@ -219,7 +219,14 @@ impl World {
         let by = self.machines[self.who(by, place)?].node?;
         let about = node(about).unwrap_or(by);
         let life = |node: NodeId| state.member(node).map(|member| member.incarnation);
-        let incarnation = incarnation.map(Incarnation).or_else(|| life(about)).unwrap_or_default();
+        let named = incarnation.map(Incarnation);
+        let incarnation = named.or_else(|| life(about)).unwrap_or_default();
+        // A node says these of itself alone, and no node lies: what it never said in this life may
+        // only come from an earlier one.
+        let before = |node: NodeId| {
+            let life = life(node).unwrap_or_default();
+            named.unwrap_or(Incarnation(life.0.saturating_sub(1)))
+        };
         let on = enabled.unwrap_or(true);
         let partition = partition.as_ref().and_then(|name| self.partition(name));
         let row = || Forgery::of(state, partition?, *epoch, *move_id);
@@ -232,7 +239,7 @@ impl World {
                 addrs: state.member(about)?.addrs.clone(),
             },
             Forged::SetDraining => Command::SetDraining { node: about, on },
-            Forged::DrainedOut => Command::DrainedOut { node: about, incarnation },
+            Forged::DrainedOut => Command::DrainedOut { node: about, incarnation: before(about) },
             Forged::Retire => Command::Retire { node: about, receipt: None },
             Forged::Assign => Command::AssignPartition { partition: partition?, node: node(to)? },
             Forged::SetTarget => {
@@ -243,14 +250,18 @@ impl World {
                 let row = row()?;
                 Command::ClearTarget { partition: row.partition, move_id: row.expect.move_id }
             }
-            Forged::Flip => row()?.flip(by, incarnation, *generation, *end),
+            Forged::Flip => {
+                let row = row()?;
+                let frozen = before(row.expect.owner);
+                row.flip((by, before(by)), frozen, *generation, *end)
+            }
             Forged::Resolve => {
                 let row = row()?;
-                Command::Resolve { partition: row.partition, attempt: row.attempt(by, incarnation) }
+                Command::Resolve { partition: row.partition, attempt: row.attempt(by, before(by)) }
             }
             Forged::Revoke => {
                 let row = row()?;
-                let no = narad_core::ids::FreezeNo { incarnation, counter: 1 };
+                let no = narad_core::ids::FreezeNo { incarnation: before(by), counter: 1 };
                 let token = narad_core::ids::Token { epoch: row.expect.epoch, no };
                 Command::Revoke { partition: row.partition, token }
             }
@@ -312,21 +323,21 @@ impl Forgery {
 
     fn flip(
         &self,
-        by: NodeId,
-        incarnation: Incarnation,
+        (by, life): (NodeId, Incarnation),
+        frozen: Incarnation,
         generation: Option<u64>,
         end: Option<u64>,
     ) -> Command {
         let fence = if let Some(generation) = generation {
             Fence::Forced { generation: Generation(generation) }
         } else {
-            let no = narad_core::ids::FreezeNo { incarnation, counter: 1 };
+            let no = narad_core::ids::FreezeNo { incarnation: frozen, counter: 1 };
             Fence::Normal { token: narad_core::ids::Token { epoch: self.expect.epoch, no } }
         };
         Command::CompleteMove {
             partition: self.partition,
             expect: self.expect,
-            attempt: self.attempt(by, incarnation),
+            attempt: self.attempt(by, life),
             fence,
             end: Offset(end.unwrap_or(0)),
             hwm: Offset(end.unwrap_or(0)),
