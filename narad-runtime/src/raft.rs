@@ -207,6 +207,16 @@ impl<S: RaftStore> Raft<S> {
         Ok(())
     }
 
+    /// Returns whether [`ready`](Self::ready) has nothing to do: so it is after most ticks.
+    pub fn is_idle(&self) -> bool {
+        !self.stopped
+            && self.offered.is_none()
+            && self.reads.is_empty()
+            && !self.node.has_ready()
+            && self.leadership() == self.reported
+            && !self.wants_snapshot()
+    }
+
     fn turns(&mut self, out: &mut Output) -> Result<(), RaftError> {
         for turn in 0.. {
             let timeout = self.config.election_ticks_min as u64;

@@ -4,6 +4,7 @@
 //! machine to Raft, and what Raft commits back to the machine. The node loop runs it on a thread of
 //! its own; the simulator runs the very same code in virtual time.
 
+mod committed;
 #[cfg(test)]
 mod tests;
 
@@ -14,13 +15,14 @@ use std::time::Duration;
 use narad_core::controller::Change;
 use narad_core::effects::{Deadline, Effects, OpId};
 use narad_core::ids::{LogIndex, NodeId};
-use narad_core::metastore::{Command, Configuration, Entry, Halt, State};
+use narad_core::metastore::{Command, Entry, State};
 use narad_core::node::{Effect, Event, Node, Operation, Outcome, Stop};
 use narad_core::time::Instant;
 
+use self::committed::event_of;
 use crate::raft::{
-    Committed, ConfigurationChange, MemberChange, OfferError, Outgoing, Output, Raft, RaftError,
-    RaftStore, ReadId, Restored,
+    ConfigurationChange, MemberChange, OfferError, Outgoing, Output, Raft, RaftError, RaftStore,
+    ReadId, Restored,
 };
 use crate::wire::{DecodeError, Wire};
 
@@ -111,6 +113,10 @@ pub struct Replica<S: RaftStore> {
     watch: fn(Step<'_>),
     /// Whether appends are left to the driver.
     appends_carried: bool,
+    /// When the machine, or a barrier, is to be looked at next.
+    deadline: Option<Deadline>,
+    /// Whether that may have changed: the machine was told something.
+    deadline_is_stale: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -139,8 +145,17 @@ impl<S: RaftStore> Replica<S> {
         let output = Output::default();
         let watch = |_: Step<'_>| {};
         let appends_carried = false;
-        let mut replica =
-            Self { raft, node, barrier_timeout, barriers, output, watch, appends_carried };
+        let mut replica = Self {
+            raft,
+            node,
+            barrier_timeout,
+            barriers,
+            output,
+            watch,
+            appends_carried,
+            deadline: None,
+            deadline_is_stale: true,
+        };
         replica.carry_out(now, first, out)?;
         replica.advance(now, out)?;
         Ok(replica)
@@ -159,7 +174,12 @@ impl<S: RaftStore> Replica<S> {
         out: &mut Actions,
     ) -> Result<(), ReplicaError> {
         match input {
-            Input::Tick => self.raft.tick(),
+            Input::Tick => {
+                self.raft.tick();
+                if self.raft.is_idle() && self.barriers.is_empty() {
+                    return Ok(());
+                }
+            }
             Input::Message { from, bytes } => {
                 if let Err(error) = self.raft.step(from, bytes)
                     && !error.is_expected()
@@ -238,7 +258,11 @@ impl<S: RaftStore> Replica<S> {
     }
 
     /// Returns when the machine wants to be woken, ticks apart.
-    pub fn deadline(&self) -> Option<Deadline> {
+    pub const fn deadline(&self) -> Option<Deadline> {
+        self.deadline
+    }
+
+    fn find_deadline(&self) -> Option<Deadline> {
         let overdue = self.barriers.values().map(|barrier| barrier.until).min();
         let overdue = overdue.map(|at| Deadline { at, why: "a barrier is overdue" });
         Deadline::earlier(self.node.deadline(), overdue)
@@ -255,6 +279,9 @@ impl<S: RaftStore> Replica<S> {
             self.take_output(now, &mut output, out)?;
             self.output = output;
             if quiet && !more {
+                if mem::take(&mut self.deadline_is_stale) {
+                    self.deadline = self.find_deadline();
+                }
                 return Ok(());
             }
         }
@@ -304,6 +331,7 @@ impl<S: RaftStore> Replica<S> {
     }
 
     fn tell(&mut self, now: Instant, event: Event, out: &mut Actions) -> Result<(), ReplicaError> {
+        self.deadline_is_stale = true;
         let mut effects = Effects::default();
         self.node.handle(now, event, &mut effects);
         self.carry_out(now, &mut effects, out)
@@ -399,6 +427,9 @@ impl<S: RaftStore> Replica<S> {
     }
 
     fn give_up_barriers(&mut self, now: Instant, out: &mut Actions) -> Result<(), ReplicaError> {
+        if self.barriers.values().all(|barrier| barrier.until > now) {
+            return Ok(());
+        }
         let overdue: Vec<_> =
             self.barriers.extract_if(.., |_, barrier| barrier.until <= now).collect();
         for (read, barrier) in overdue {
@@ -447,31 +478,4 @@ fn is_quiet(output: &Output) -> bool {
         && output.leadership.is_none()
         && output.reads.is_empty()
         && !output.wants_snapshot
-}
-
-fn event_of(committed: Committed) -> Result<Event, Halt> {
-    Ok(match committed {
-        Committed::Entry { index, data, .. } => {
-            let entry = Entry::from_bytes(&data)
-                .map_err(|error| Halt::unknown_command(index, error.to_string()))?;
-            Event::Committed { index, entry }
-        }
-        Committed::Configuration { index, configuration, refused, .. } => {
-            if let Some(reason) = refused {
-                tracing::warn!(%index, reason, "a change of the voters was refused");
-            }
-            Event::Configured { index, configuration: folded(configuration) }
-        }
-        Committed::Empty { index } => Event::Skipped { index },
-    })
-}
-
-fn folded(configuration: crate::raft::Configuration) -> Configuration {
-    let mut learners = configuration.learners;
-    learners.extend(configuration.learners_next);
-    Configuration {
-        voters: configuration.voters,
-        voters_outgoing: configuration.voters_outgoing,
-        learners,
-    }
 }

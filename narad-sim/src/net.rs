@@ -20,6 +20,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use narad_core::ids::NodeId;
+use rustc_hash::FxHashMap;
 
 use crate::random::Random;
 use crate::time::Time;
@@ -155,7 +156,8 @@ type Ends = (NodeId, NodeId);
 pub struct Net {
     wire: Wire,
     random: Random,
-    links: BTreeMap<Ends, Link>,
+    /// Looked up and never walked through, so that their order means nothing.
+    links: FxHashMap<Ends, Link>,
     cut: BTreeSet<Ends>,
     clogged: BTreeMap<Ends, Vec<Waiting>>,
     slow: BTreeMap<Ends, Slow>,
@@ -171,7 +173,7 @@ struct Link {
     free_for_small: Time,
     /// When everything that clients sent would have left if half of the bandwidth were theirs.
     free_for_clients: Time,
-    lanes: BTreeMap<Lane, Connection>,
+    lanes: [Option<Connection>; 4],
 }
 
 #[derive(Clone, Debug)]
@@ -194,7 +196,7 @@ impl Net {
         Self {
             wire,
             random: random.branch("net"),
-            links: BTreeMap::new(),
+            links: FxHashMap::default(),
             cut: BTreeSet::new(),
             clogged: BTreeMap::new(),
             slow: BTreeMap::new(),
@@ -329,24 +331,25 @@ impl Net {
     fn pass(&mut self, now: Time, ends: Ends, lane: Lane, bytes: u64) -> (Time, Option<Time>) {
         let slow = self.slow.get(&ends).copied().unwrap_or_default();
         let bandwidth = self.bandwidth(ends.0, ends.1);
-        self.connection(ends, lane);
-        let Self { wire, links, .. } = self;
-        let link = links.get_mut(&ends).expect("a connection was just made on it");
+        let Self { wire, links, random, .. } = self;
+        let link = links.entry(ends).or_default();
         let left = link.leave(now, lane, bytes, bandwidth);
-        let connection = link.lanes.get_mut(&lane).expect("it was just made");
-        connection.arrive(wire, left.after(slow.delay))
+        link.connection(random, ends, lane).arrive(wire, left.after(slow.delay))
     }
 
     fn connection(&mut self, ends: Ends, lane: Lane) -> &mut Connection {
-        let link = self.links.entry(ends).or_default();
-        link.lanes.entry(lane).or_insert_with(|| {
-            let random = self.random.branch_no(ends.0.0).branch_no(ends.1.0);
-            Connection { random: random.branch_no(lane as u64), last: Time::ZERO }
-        })
+        self.links.entry(ends).or_default().connection(&self.random, ends, lane)
     }
 }
 
 impl Link {
+    fn connection(&mut self, random: &Random, ends: Ends, lane: Lane) -> &mut Connection {
+        self.lanes[lane as usize].get_or_insert_with(|| {
+            let random = random.branch_no(ends.0.0).branch_no(ends.1.0);
+            Connection { random: random.branch_no(lane as u64), last: Time::ZERO }
+        })
+    }
+
     /// Takes a message's share of the bandwidth. Returns when its last byte has left.
     fn leave(&mut self, now: Time, lane: Lane, bytes: u64, bandwidth: u64) -> Time {
         if bandwidth == 0 {

@@ -13,6 +13,7 @@
 
 pub(crate) mod act;
 pub(crate) mod clients;
+mod consumers;
 mod copy;
 mod facts;
 pub(crate) mod judge;
@@ -405,13 +406,13 @@ impl World {
     }
 
     pub(crate) fn carry_out(&mut self, machine: usize, actions: &mut Actions) {
-        for told in mem::take(&mut actions.told) {
+        for told in actions.told.drain(..) {
             self.applied(machine, told);
         }
-        for message in mem::take(&mut actions.messages) {
+        for message in actions.messages.drain(..) {
             self.send_raft(machine, message);
         }
-        for effect in mem::take(&mut actions.effects) {
+        for effect in actions.effects.drain(..) {
             self.recorder.effect(machine, &effect);
             match effect {
                 Effect::Run(op, operation) => self.begin(machine, op, operation),

@@ -69,6 +69,11 @@ impl Reads {
         id
     }
 
+    /// Whether nobody waits for anything.
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.rounds.is_empty() && self.answered.is_empty()
+    }
+
     pub(super) fn cancel(&mut self, id: ReadId) {
         self.waiting.retain(|read| *read != id);
         self.answered.retain(|(_, read)| *read != id);
@@ -88,11 +93,12 @@ impl Reads {
             leader: node.raft.leader_id,
             settled: node.raft.commit_to_current_term(),
         };
+        if self.rounds.is_empty() && self.waiting.is_empty() {
+            return;
+        }
         let lost = |round: &Round| round.standing != now || tick - round.tick >= timeout_ticks;
-        let (lost, kept): (BTreeMap<_, _>, BTreeMap<_, _>) =
-            std::mem::take(&mut self.rounds).into_iter().partition(|(_, round)| lost(round));
-        self.rounds = kept;
-        self.waiting.extend(lost.into_values().flat_map(|round| round.reads));
+        let lost = self.rounds.extract_if(.., |_, round| lost(round));
+        self.waiting.extend(lost.flat_map(|(_, round)| round.reads));
 
         // A follower may know less than its leader, so it asks even before it knows of a
         // committed entry; the leader itself knows that it would drop the request.
@@ -122,6 +128,9 @@ impl Reads {
 
     /// Returns the barriers that an applied index lets pass.
     pub(super) fn passed(&mut self, applied: u64) -> Vec<(ReadId, LogIndex)> {
+        if self.answered.is_empty() {
+            return Vec::new();
+        }
         let (passed, kept) = std::mem::take(&mut self.answered)
             .into_iter()
             .partition(|(index, _)| *index <= applied);

@@ -30,6 +30,8 @@ pub struct AbstractReplica {
     barriers: BTreeMap<OpId, Barrier>,
     /// Whether the driver carries appends, by way of [`AbstractReplica::append`].
     hands_out_appends: bool,
+    /// When the machine, or a barrier, is to be looked at next.
+    deadline: Option<Deadline>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -57,8 +59,10 @@ impl AbstractReplica {
         out: &mut Actions,
     ) -> Result<Self, ReplicaError> {
         let barriers = BTreeMap::new();
-        let mut replica = Self { me, node, barrier_timeout, barriers, hands_out_appends: false };
+        let mut replica =
+            Self { me, node, barrier_timeout, barriers, hands_out_appends: false, deadline: None };
         replica.carry_out(now, first, access, out)?;
+        replica.deadline = replica.find_deadline();
         Ok(replica)
     }
 
@@ -85,7 +89,11 @@ impl AbstractReplica {
             Input::Tick
             | Input::Message { .. }
             | Input::Unreachable(_)
-            | Input::SnapshotSent { .. } => self.give_up_barriers(now, access, out),
+            | Input::SnapshotSent { .. } => {
+                self.give_up_barriers(now, access, out)?;
+                self.deadline = self.find_deadline();
+                Ok(())
+            }
             Input::Event(event) => self.tell(now, *event, access, out),
         }
     }
@@ -106,7 +114,9 @@ impl AbstractReplica {
             self.barriers.remove(op);
         }
         self.step(now, event, access, out)?;
-        self.give_up_barriers(now, access, out)
+        self.give_up_barriers(now, access, out)?;
+        self.deadline = self.find_deadline();
+        Ok(())
     }
 
     /// Carries an append to the log that the driver was given, and tells the machine of it.
@@ -132,7 +142,11 @@ impl AbstractReplica {
     }
 
     /// Returns when the machine wants to be woken, with [`Event::Wake`].
-    pub fn deadline(&self) -> Option<Deadline> {
+    pub const fn deadline(&self) -> Option<Deadline> {
+        self.deadline
+    }
+
+    fn find_deadline(&self) -> Option<Deadline> {
         let overdue = self.barriers.values().map(|barrier| barrier.until).min();
         let overdue = overdue.map(|at| Deadline { at, why: "a barrier is overdue" });
         Deadline::earlier(self.node.deadline(), overdue)

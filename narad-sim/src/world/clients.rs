@@ -6,14 +6,16 @@
 //! twice, or not before it is delivered again), and goes back to the acknowledged position whenever
 //! the partition has changed hands or nothing new comes (R53).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use narad_core::ids::{Epoch, Offset, PartitionId, TopicId};
 use narad_core::metastore::State;
+use rustc_hash::FxHashMap;
 
+use super::consumers::Consumer;
 use super::machine::Machine;
-use super::message::{Ack, Fetch, Fetched, Message, Payload, Produce, Produced};
+use super::message::{Message, Payload, Produce, Produced};
 use super::records::record;
 use super::{Due, World};
 use crate::random::Random;
@@ -33,8 +35,8 @@ pub(crate) enum ClientDue {
     Burst(PartitionId),
     /// Records of so many bytes are offered, or offered again.
     Offer(PartitionId, Vec<u64>, usize),
-    /// A request has had no answer for too long.
-    GiveUp(RequestNo),
+    /// Some request may have had no answer for too long.
+    GiveUp,
     /// The consumer of a partition asks for what comes next.
     Fetch(PartitionId),
     /// Retention is applied at the owner.
@@ -57,9 +59,12 @@ pub(crate) struct Clients {
     hot: Option<(PartitionId, f64)>,
     /// Whether the load in the background goes on.
     pub(crate) is_busy: bool,
-    consumers: BTreeMap<PartitionId, Consumer>,
+    pub(super) consumers: BTreeMap<PartitionId, Consumer>,
     producers: BTreeMap<PartitionId, Producer>,
-    waiting: BTreeMap<RequestNo, Waiting>,
+    /// Looked up and never walked through.
+    pub(super) waiting: FxHashMap<RequestNo, Waiting>,
+    /// When each request is given up, the earliest first; those with an answer included.
+    patience: VecDeque<(Time, RequestNo)>,
     next_request: u64,
     next_record: u64,
     random: Random,
@@ -72,18 +77,9 @@ struct Producer {
     random: Random,
 }
 
-#[derive(Debug)]
-struct Consumer {
-    /// Where it goes on; `None`: where the acknowledged position is.
-    next: Option<(Epoch, Offset)>,
-    /// Fetches in a row that brought nothing.
-    idle: u32,
-    random: Random,
-}
-
 /// What a client waits for.
 #[derive(Clone, Debug)]
-enum Waiting {
+pub(super) enum Waiting {
     Produced(PartitionId, Vec<u64>, usize),
     Fetched { partition: PartitionId, machine: usize },
     Acked { partition: PartitionId },
@@ -92,8 +88,6 @@ enum Waiting {
 impl Clients {
     const TIMEOUT: Duration = Duration::from_secs(2);
     const RETRY: Duration = Duration::from_millis(50);
-    /// Fetches without anything new after which a consumer looks at what it has not acknowledged.
-    const IDLE_MAX: u32 = 20;
     const FETCH_BYTES_MAX: usize = 64 << 10;
     /// Batches of one producer that may be open before it makes more: its buffer is full.
     const OPEN_MAX: u32 = 32;
@@ -109,7 +103,8 @@ impl Clients {
             is_busy: true,
             consumers: BTreeMap::new(),
             producers: BTreeMap::new(),
-            waiting: BTreeMap::new(),
+            waiting: FxHashMap::default(),
+            patience: VecDeque::new(),
             next_request: 0,
             next_record: 0,
             random: random.branch("clients"),
@@ -149,7 +144,7 @@ impl Clients {
         usize::try_from(bytes).unwrap_or(usize::MAX)
     }
 
-    fn request(&mut self, waiting: Waiting) -> RequestNo {
+    pub(super) fn request(&mut self, waiting: Waiting) -> RequestNo {
         self.next_request += 1;
         let request = RequestNo(self.next_request);
         self.waiting.insert(request, waiting);
@@ -174,7 +169,7 @@ impl World {
         let random = self.clients.random.branch_no(key);
         let producer = Producer { open: 0, random: random.branch("produce") };
         self.clients.producers.insert(partition, producer);
-        let consumer = Consumer { next: None, idle: 0, random: random.branch("consume") };
+        let consumer = Consumer::new(random.branch("consume"));
         self.clients.consumers.insert(partition, consumer);
         if let (Some(share), None) = (&self.clients.load.produce.hot, &self.clients.hot) {
             self.clients.hot = Some((partition, share.0));
@@ -186,8 +181,7 @@ impl World {
             self.schedule(from.after(burst.every), Due::Client(ClientDue::Burst(partition)));
         }
         if load.consume.per_second.0 > 0.0 {
-            let from = self.now.max(Time::from_start(load.consume.from));
-            self.schedule(from, Due::Client(ClientDue::Fetch(partition)));
+            self.plan_fetch(partition, self.now.max(Time::from_start(load.consume.from)));
         }
         if let Some(retention) = &load.retention {
             self.schedule(
@@ -230,8 +224,8 @@ impl World {
                 self.offer(partition, ids, bytes, None);
             }
             ClientDue::Retain(partition) => self.retain_next(partition),
-            ClientDue::GiveUp(request) => self.client_gives_up(request),
-            ClientDue::Fetch(partition) => self.fetch_next(partition),
+            ClientDue::GiveUp => self.clients_give_up(),
+            ClientDue::Fetch(partition) => self.fetch_if_due(partition),
             ClientDue::Ack(partition, epoch, offset, at) => {
                 self.acknowledge(partition, epoch, offset, at);
             }
@@ -322,7 +316,11 @@ impl World {
     }
 
     /// Picks a node that is up and asks its replica who the owner is.
-    fn route(&mut self, partition: PartitionId, at: Option<usize>) -> Option<(usize, usize)> {
+    pub(super) fn route(
+        &mut self,
+        partition: PartitionId,
+        at: Option<usize>,
+    ) -> Option<(usize, usize)> {
         let count = self.up.iter().filter(|up| **up).count();
         let nth = self.clients.random.below(count as u64);
         let nth = usize::try_from(nth).ok()?;
@@ -354,11 +352,35 @@ impl World {
         (0..self.machines.len()).filter(|at| claims(&self.machines[*at]).is_some()).collect()
     }
 
-    fn send_as_client(&mut self, from: usize, to: usize, request: RequestNo, payload: Payload) {
+    pub(super) fn send_as_client(
+        &mut self,
+        from: usize,
+        to: usize,
+        request: RequestNo,
+        payload: Payload,
+    ) {
         let late = self.now.after(Clients::TIMEOUT);
-        self.schedule(late, Due::Client(ClientDue::GiveUp(request)));
+        if self.clients.patience.is_empty() {
+            self.schedule(late, Due::Client(ClientDue::GiveUp));
+        }
+        self.clients.patience.push_back((late, request));
         let life = self.machines[from].life;
         self.send(Message { from, to, life, payload, line: 0 });
+    }
+
+    /// Gives up what has waited for too long. All wait equally long, so that one event, at the time
+    /// of the first that still waits, serves all of them.
+    fn clients_give_up(&mut self) {
+        while let Some((late, request)) = self.clients.patience.front().copied() {
+            if !self.clients.waiting.contains_key(&request) {
+                self.clients.patience.pop_front();
+            } else if late > self.now {
+                return self.schedule(late, Due::Client(ClientDue::GiveUp));
+            } else {
+                // What follows may begin to wait anew: it finds others waiting, and no event due.
+                self.client_gives_up(request);
+            }
+        }
     }
 
     fn client_gives_up(&mut self, request: RequestNo) {
@@ -367,7 +389,7 @@ impl World {
                 self.close_batch(partition);
                 self.offer_unsure(partition, ids, bytes);
             }
-            Some(Waiting::Fetched { partition, .. }) => self.fetch_later(partition, false),
+            Some(Waiting::Fetched { partition, .. }) => self.fetch_again(partition),
             Some(Waiting::Acked { .. }) | None => {}
         }
     }
@@ -387,99 +409,6 @@ impl World {
     fn offer_unsure(&mut self, partition: PartitionId, ids: Vec<u64>, bytes: usize) {
         if self.clients.random.happens(self.clients.load.produce.retry.0) {
             self.offer_later(partition, ids, bytes);
-        }
-    }
-
-    fn fetch_next(&mut self, partition: PartitionId) {
-        let Some(consumer) = self.clients.consumers.get(&partition) else { return };
-        let from = consumer.next;
-        let Some((by, to)) = self.route(partition, None) else {
-            return self.fetch_later(partition, false);
-        };
-        let request = self.clients.request(Waiting::Fetched { partition, machine: to });
-        self.send_as_client(by, to, request, Payload::Fetch(Fetch { request, partition, from }));
-    }
-
-    fn fetch_later(&mut self, partition: PartitionId, had_some: bool) {
-        let per_second = self.clients.load.consume.per_second.0.max(0.001);
-        // A fetch brings several records; it is made a tenth as often as they are wanted, and at
-        // least ten times a second.
-        let pause = Duration::from_secs_f64((10.0 / per_second).clamp(0.01, 0.1));
-        let Some(consumer) = self.clients.consumers.get_mut(&partition) else { return };
-        consumer.idle = if had_some { 0 } else { consumer.idle + 1 };
-        if consumer.idle >= Clients::IDLE_MAX {
-            consumer.next = None;
-            consumer.idle = 0;
-        }
-        let pause = consumer.random.duration(pause / 2..=pause + pause / 2);
-        self.schedule(self.now.after(pause), Due::Client(ClientDue::Fetch(partition)));
-    }
-
-    pub(super) fn fetch_ended(&mut self, request: RequestNo, outcome: Fetched) {
-        let Some(Waiting::Fetched { partition, machine }) = self.clients.waiting.remove(&request)
-        else {
-            return;
-        };
-        let Fetched::Records { epoch, records } = outcome else {
-            return self.fetch_later(partition, false);
-        };
-        let Some(consumer) = self.clients.consumers.get_mut(&partition) else { return };
-        let Some((last, _)) = records.last() else { return self.fetch_later(partition, false) };
-        consumer.next = Some((epoch, last.next()));
-        self.plan_acks(partition, machine, epoch, &records);
-        self.fetch_later(partition, true);
-    }
-
-    fn plan_acks(
-        &mut self,
-        partition: PartitionId,
-        machine: usize,
-        epoch: Epoch,
-        records: &[(Offset, u64)],
-    ) {
-        let consume = self.clients.load.consume.clone();
-        for (offset, _) in records {
-            let Some(consumer) = self.clients.consumers.get_mut(&partition) else { return };
-            let random = &mut consumer.random;
-            // What is handed back is as good as never acknowledged: it is delivered again.
-            if random.happens(consume.never.0) || random.happens(consume.nack.0) {
-                continue;
-            }
-            let mut delay = random.duration(consume.lag.least..=consume.lag.most);
-            if random.happens(consume.late.0) {
-                delay += consume.visibility;
-            }
-            let at = random.happens(consume.old_owner.0).then_some(machine);
-            let twice = random.happens(consume.twice.0);
-            let ack = ClientDue::Ack(partition, epoch, *offset, at);
-            self.schedule(self.now.after(delay), Due::Client(ack.clone()));
-            if twice {
-                self.schedule(self.now.after(2 * delay), Due::Client(ack));
-            }
-        }
-    }
-
-    /// Acknowledges one record, at the owner that some node names or at a given machine.
-    pub(crate) fn acknowledge(
-        &mut self,
-        partition: PartitionId,
-        epoch: Epoch,
-        offset: Offset,
-        at: Option<usize>,
-    ) {
-        let Some((by, to)) = self.route(partition, at) else { return };
-        let request = self.clients.request(Waiting::Acked { partition });
-        let ack = Ack { request, partition, epoch, offset };
-        self.send_as_client(by, to, request, Payload::Ack(ack));
-    }
-
-    pub(super) fn ack_ended(&mut self, request: RequestNo, taken: bool) {
-        let Some(Waiting::Acked { partition }) = self.clients.waiting.remove(&request) else {
-            return;
-        };
-        if !taken && let Some(consumer) = self.clients.consumers.get_mut(&partition) {
-            // Whatever was not taken is delivered again.
-            consumer.next = None;
         }
     }
 

@@ -139,6 +139,8 @@ pub(crate) struct Batch {
     pub(crate) pending: Pending,
     pub(crate) from: Vec<(usize, u64, Produce)>,
     pub(crate) records: Vec<Record>,
+    /// Their ids.
+    pub(crate) ids: Vec<u64>,
     pub(crate) appended: Option<Result<Appended, LogError>>,
 }
 

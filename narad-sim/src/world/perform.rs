@@ -377,6 +377,9 @@ impl World {
     /// Hands out the answers of freezes that have taken hold, or will not.
     pub(super) fn answer_freezes(&mut self, machine: usize, partition: PartitionId) {
         let Some(process) = self.machines[machine].process.as_mut() else { return };
+        if process.freezing.is_empty() {
+            return;
+        }
         let Some(seat) = process.broker.find(partition) else { return };
         let waiting: Vec<OpId> = process
             .freezing

@@ -68,10 +68,13 @@ impl World {
 
     /// Puts a message on the wire, unless the scenario meddles with it.
     pub(super) fn send(&mut self, mut message: Message) {
-        let (name, from, to) = (message.payload.name(), message.from, message.to);
-        let partition = message.payload.partition();
-        message.line =
-            self.recorder.line(self.now, Kind::Send, name, Some(from), Some(to), partition);
+        message.line = if self.recorder.is_traced() {
+            let (name, from, to) = (message.payload.name(), message.from, message.to);
+            let partition = message.payload.partition();
+            self.recorder.line(self.now, Kind::Send, name, Some(from), Some(to), partition)
+        } else {
+            self.recorder.unwritten()
+        };
         match self.meet_message(Stage::Send, &message) {
             Verdict::Pass => self.transmit(message),
             Verdict::Drop | Verdict::Gone | Verdict::Crash(..) => {
@@ -201,14 +204,18 @@ impl World {
         {
             return self.refuse(message);
         }
-        let at = At {
-            machine: Some(to),
-            peer: Some(from),
-            partition: message.payload.partition(),
-            of: Some(message.line),
-            bytes: Some(message.payload.size()),
-        };
-        self.recorder.put(self.now, Kind::Deliver, message.payload.name(), at, String::new());
+        if self.recorder.is_traced() {
+            let at = At {
+                machine: Some(to),
+                peer: Some(from),
+                partition: message.payload.partition(),
+                of: Some(message.line),
+                bytes: Some(message.payload.size()),
+            };
+            self.recorder.put(self.now, Kind::Deliver, message.payload.name(), at, String::new());
+        } else {
+            self.recorder.unwritten();
+        }
         self.deliver(message);
     }
 
