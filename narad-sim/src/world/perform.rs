@@ -7,23 +7,17 @@ mod hazard;
 use std::time::Duration;
 
 use narad_core::effects::OpId;
-use narad_core::host;
 use narad_core::ids::{NodeId, PartitionId};
 use narad_core::metastore::Entry;
 use narad_core::mover::Fault;
-use narad_core::node::{
-    CallFault, Event, Gating, GatingOutcome, Operation, Outcome, Staging, StagingOutcome,
-};
+use narad_core::node::{CallFault, Event, Gating, Operation, Outcome, Staging, StagingOutcome};
 use narad_core::peer::Request;
-use narad_runtime::copy::CancelFlag;
-use narad_runtime::store::identity;
 
 use self::endings::{ending_of, failed};
 use super::machine::Running;
 use super::message::{Message, Payload};
 use super::script::{Moment, Verdict};
 use super::{Due, Local, World};
-use crate::oracle::Fact;
 use crate::scenario::vocabulary::operation_name;
 use crate::scenario::{Ending, Failure, Stage};
 use crate::time::Time;
