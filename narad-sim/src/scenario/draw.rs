@@ -17,6 +17,7 @@ use std::time::Duration;
 pub use self::dice::{Choices, Tape};
 use self::dice::{Dice, PERCENT};
 use self::gadget::GADGETS;
+use super::Heals;
 use super::cluster::MetastoreKind;
 use super::name::{Machine, PartitionName, TopicName, Who};
 use super::step::{Step, When};
@@ -124,6 +125,7 @@ impl Scenario {
 impl Draft<'_> {
     fn cluster(&mut self) {
         let (dice, options) = (&mut self.dice, self.options);
+        self.scenario.head.heals = *dice.pick(&[Heals::All, Heals::Core]);
         self.scenario.head.safety =
             options.safety.unwrap_or_else(|| Duration::from_secs(dice.within(25, 60)));
         let all = options.nodes.unwrap_or_else(|| {

@@ -5,6 +5,7 @@ use super::facts::View;
 use super::observe::At;
 use crate::oracle::{Fact, Look, Oracle};
 use crate::outcome::Violation;
+use crate::scenario::Heals;
 use crate::trace::Kind;
 
 impl World {
@@ -59,7 +60,10 @@ impl World {
         self.judge(Oracle::finish_safety);
         self.is_live_phase = true;
         self.script.end();
-        self.heal_everything();
+        match self.setup.scenario.head.heals {
+            Heals::All => self.heal_everything(),
+            Heals::Core => self.heal_core(),
+        }
         self.observe(Fact::Liveness);
     }
 
