@@ -14,7 +14,7 @@ use super::script::Place;
 use super::traffic::address;
 use super::{Due, World};
 use crate::clock::Clock;
-use crate::net::{Parcel, Slow};
+use crate::net::Slow;
 use crate::oracle::Fact;
 use crate::scenario::{Action, Label, Platter, Side};
 use crate::time::Time;
