@@ -7,7 +7,7 @@ use narad_sim::scenario::Scenario;
 
 /// What goes wrong in a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mix {
+pub(crate) enum Mix {
     /// Nothing.
     Quiet,
     /// A little of everything that is usual: lost messages, kills, pauses, cuts, moves.
@@ -16,7 +16,7 @@ pub enum Mix {
 
 /// A world: 4 partitions, to which about 20 records a second are committed in all.
 #[derive(Clone, Copy, Debug)]
-pub struct Scene {
+pub(crate) struct Scene {
     /// The log that replicates the state: `raft` or `abstract`.
     pub log: &'static str,
     /// Timings: those of production, `real`, or a tenth of them, `fast`.
@@ -31,7 +31,7 @@ pub struct Scene {
 
 /// What a world was measured at.
 #[derive(Clone, Copy, Debug)]
-pub struct Speed {
+pub(crate) struct Speed {
     /// Simulated time over CPU time.
     pub times_real: f64,
     /// Events a second of CPU time.
@@ -74,13 +74,13 @@ impl Scene {
     }
 
     /// Runs the world so often, each time with another seed, and returns the median.
-    pub fn measure(&self, runs: u64) -> Speed {
+    pub(crate) fn measure(&self, runs: u64) -> Speed {
         let scenario = self.scenario();
         let mut speeds: Vec<Speed> = (1..=runs)
             .map(|seed| {
                 let begin = cpu_time();
                 let ran = run(&scenario, RunOptions { seed: Some(seed), ..RunOptions::default() });
-                let took = (cpu_time() - begin).as_secs_f64();
+                let took = cpu_time().saturating_sub(begin).as_secs_f64();
                 let simulated = Duration::from_micros(ran.summary.simulated_us).as_secs_f64();
                 Speed {
                     times_real: simulated / took,
@@ -97,7 +97,7 @@ impl Scene {
 }
 
 /// Returns the CPU time that this process has had.
-pub fn cpu_time() -> Duration {
+pub(crate) fn cpu_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     let nanos = u32::try_from(time.tv_nsec).unwrap_or_default();
     Duration::new(u64::try_from(time.tv_sec).unwrap_or_default(), nanos)
@@ -105,6 +105,6 @@ pub fn cpu_time() -> Duration {
 
 /// Returns a count as a number to divide.
 #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
-pub fn number(count: u64) -> f64 {
+pub(crate) fn number(count: u64) -> f64 {
     count as f64
 }
