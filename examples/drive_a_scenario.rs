@@ -37,8 +37,8 @@ const SCENARIO: &str = r#"
     partition = "orders/0"
     to = "n3"
 
-    [[step]]                    # dead after 3 s, promoted 4 s later
-    on = { done = "checkpoint", node = "n3", partition = "orders/0" }
+    [[step]]                    # all is copied; dead after 3 s, promoted 4 s later
+    on = { effect = "prepare", node = "n3", partition = "orders/0" }
     label = "death"
     do = "power-loss"
     node = "owner of orders/0"
