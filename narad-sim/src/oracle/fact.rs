@@ -143,6 +143,15 @@ pub enum Fact<'a> {
         /// What was captured.
         capture: &'a Capture,
     },
+    /// The capture of a freeze leaves its source: from here on a flip may rest on the token.
+    CaptureTold {
+        /// The source.
+        node: NodeId,
+        /// The partition.
+        partition: PartitionId,
+        /// The freeze.
+        token: Token,
+    },
     /// A gate froze, but the log could not be read: nobody is told of the token.
     FrozeBlindly {
         /// The source.

@@ -65,6 +65,11 @@ impl Oracle {
             Fact::Captured { node, partition, capture } => {
                 self.captured(node, partition, capture, cx);
             }
+            Fact::CaptureTold { node, partition, token } => {
+                if let Some(part) = self.book.part_mut(partition) {
+                    s09_freeze_exclusion::told(part, node, token, cx);
+                }
+            }
             Fact::FrozeBlindly { node, partition, token } => {
                 self.froze(node, partition, token, cx);
             }

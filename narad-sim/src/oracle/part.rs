@@ -111,6 +111,10 @@ pub(super) struct Hold {
     pub(super) node: NodeId,
     pub(super) life: Incarnation,
     pub(super) capture: Capture,
+    /// Whether anybody may know of it.
+    pub(super) told: bool,
+    /// Whether its node has thawed it.
+    pub(super) thawed: bool,
     pub(super) ended: bool,
 }
 

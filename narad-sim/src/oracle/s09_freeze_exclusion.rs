@@ -33,7 +33,28 @@ pub(super) fn captured(
     }
     // A source that lags behind the log may freeze for a move that is over.
     let ended = move_id.is_some() && present > move_id;
-    part.holds.push(Hold { node, life, capture: capture.clone(), ended });
+    part.holds.push(Hold {
+        node,
+        life,
+        capture: capture.clone(),
+        told: false,
+        thawed: false,
+        ended,
+    });
+}
+
+/// A source tells its destination of a freeze.
+pub(super) fn told(part: &mut Part, node: NodeId, token: Token, cx: &mut Cx<'_>) {
+    let mut thawed = false;
+    for hold in &mut part.holds {
+        if hold.node == node && hold.capture.token == token {
+            thawed |= !hold.told && hold.ended && hold.thawed;
+            hold.told = true;
+        }
+    }
+    if thawed {
+        cx.breach("S9", part.id, || format!("{node:?} tells of {token:?}, which it has thawed"));
+    }
 }
 
 /// An append was admitted, or was made durable.
@@ -53,12 +74,16 @@ pub(super) fn appends(part: &Part, node: NodeId, epoch: Epoch, what: &str, cx: &
     }
 }
 
-/// A gate was thawed.
-pub(super) fn thawed(part: &Part, node: NodeId, token: Token, cx: &mut Cx<'_>) {
-    let held = part
-        .holds
-        .iter()
-        .any(|hold| !hold.ended && hold.node == node && hold.capture.token == token);
+/// A gate was thawed. A freeze that was given up before anybody was told of it may be.
+pub(super) fn thawed(part: &mut Part, node: NodeId, token: Token, cx: &mut Cx<'_>) {
+    let mut held = false;
+    for hold in &mut part.holds {
+        if !hold.ended && hold.node == node && hold.capture.token == token {
+            held |= hold.told;
+            hold.ended |= !hold.told;
+            hold.thawed = true;
+        }
+    }
     if held {
         cx.breach("S9", part.id, || {
             format!("{node:?} thaws {token:?} before the log has ended that freeze")

@@ -219,7 +219,14 @@ impl World {
         let _ = self.meet(Moment { partition, ..Moment::new(Stage::Freeze, "end", machine) });
     }
 
-    pub(super) fn answered_listing(&mut self, machine: usize, asker: &Asker, answer: &Answer) {
+    pub(super) fn answered_peer(&mut self, machine: usize, asker: &Asker, answer: &Answer) {
+        if let (Answer::Capture(capture), Request::Prepare { partition, .. }) =
+            (answer, &asker.request)
+        {
+            let Some(node) = self.machines[machine].node else { return };
+            let (partition, token) = (*partition, capture.token);
+            return self.observe(Fact::CaptureTold { node, partition, token });
+        }
         let (Answer::Listing(listing), Request::List { partition, move_id, .. }) =
             (answer, &asker.request)
         else {

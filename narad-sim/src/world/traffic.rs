@@ -159,7 +159,7 @@ impl World {
     pub(super) fn answer(&mut self, machine: usize, request: RequestId, answer: Answer) {
         let Some(process) = self.machines[machine].process.as_mut() else { return };
         let Some(asker) = process.requests.remove(&request) else { return };
-        self.answered_listing(machine, &asker, &answer);
+        self.answered_peer(machine, &asker, &answer);
         let life = self.machines[machine].life;
         let payload = Payload::Answer {
             to_life: asker.life,
