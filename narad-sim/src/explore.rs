@@ -41,14 +41,19 @@
 //! ```
 
 mod action;
+mod budget;
 mod check;
 mod clock;
 mod disk;
 mod driver;
 mod hash;
 mod log;
+mod name;
+mod perform;
+mod process;
 mod report;
 mod search;
+mod take;
 mod tell;
 #[cfg(test)]
 mod tests;
@@ -60,7 +65,7 @@ use serde::Serialize;
 
 pub use report::{CounterExample, Step};
 
-use world::Budget;
+use budget::Budget;
 
 /// How freely the events of a search are ordered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, clap::ValueEnum)]

@@ -1,17 +1,12 @@
-//! What may happen next, and what it does.
+//! What may happen next.
 
-use std::collections::VecDeque;
+use narad_core::host;
+use narad_core::ids::NodeId;
+use narad_core::metastore::Member;
+use narad_core::node::Operation;
 
-use narad_core::effects::Effects;
-use narad_core::freeze::gate::Appended;
-use narad_core::ids::{NodeId, Offset};
-use narad_core::metastore::{Command, Status};
-use narad_core::node::{CallFault, Event, Outcome};
-use narad_core::peer::{Answer, RequestId};
-
-use super::{Breakage, Order};
-use super::tell;
-use super::world::{Acked, Append, Message, Running, World, policy};
+use super::Order;
+use super::world::{Message, Running, World, policy};
 
 /// One event. Messages and operations go by their place in the world in which they are enabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,11 +83,11 @@ fn small(number: usize) -> u8 {
     u8::try_from(number).expect("a small world")
 }
 
-fn node(number: u8) -> NodeId {
+pub(super) fn node(number: u8) -> NodeId {
     NodeId(number.into())
 }
 
-fn number(node: NodeId) -> u8 {
+pub(super) fn number(node: NodeId) -> u8 {
     u8::try_from(node.0).expect("a small world")
 }
 
@@ -127,7 +122,7 @@ impl World {
                 *cut += 1;
             }
         }
-        if quiet {
+        if quiet && !self.is_at_rest() {
             if self.budget.pauses > 0 || !self.is_disturbed() {
                 actions.push(Action::Pause);
             } else {
@@ -228,9 +223,8 @@ impl World {
     }
 
     /// Closing waits for the append under way.
-    fn must_wait(&self, id: NodeId, operation: &narad_core::node::Operation) -> bool {
-        use narad_core::node::Operation;
-        matches!(operation, Operation::Host(_, narad_core::host::Operation::Close))
+    fn must_wait(&self, id: NodeId, operation: &Operation) -> bool {
+        matches!(operation, Operation::Host(_, host::Operation::Close))
             && self.process(id).is_some_and(|process| process.append.is_some())
     }
 
@@ -266,7 +260,7 @@ impl World {
         for to in self.nodes().filter(|to| *to != row.owner) {
             if self.budget.moves == 0 {
                 *cut += 1;
-            } else if self.member(to).is_some_and(narad_core::metastore::Member::is_receiver) {
+            } else if self.member(to).is_some_and(Member::is_receiver) {
                 actions.push(Action::Plan(number(to)));
             }
         }
@@ -294,284 +288,5 @@ impl World {
     pub(super) fn is_silent(&self, id: NodeId) -> bool {
         let unheard = self.now.since(self.heard[Self::at(id)]);
         self.is_alive(id) && unheard >= policy().dead_timeout
-    }
-
-    /// Lets one thing happen.
-    pub(super) fn take(&mut self, action: Action) {
-        if action.is_fault() {
-            self.budget.faults = self.budget.faults.saturating_sub(1);
-        }
-        match action {
-            Action::Apply(id) => self.apply(node(id)),
-            Action::Perform(id, at) => self.perform_pending(node(id), at),
-            Action::Deliver(at) => {
-                let message = self.wire.remove(usize::from(at));
-                self.deliver((*message).clone());
-            }
-            Action::Admit(id) => self.admit(node(id)),
-            Action::Write(id) => self.write(node(id)),
-            Action::Ack(id) => self.acknowledge(node(id)),
-            Action::Plan(to) => self.plan(node(to)),
-            Action::Restart(id) => self.start(node(id)),
-            Action::Heal(id) => {
-                let machine = self.edit(node(id));
-                (machine.cut, machine.isolated) = (false, false);
-            }
-            Action::CatchUp(id) => self.edit(node(id)).lagging = false,
-            Action::Arrive(at) => {
-                let message = self.held.remove(usize::from(at));
-                self.deliver((*message).clone());
-            }
-            Action::Hold(at) => {
-                self.budget.delays -= 1;
-                let message = self.wire.remove(usize::from(at));
-                self.held.push(message);
-            }
-            Action::Lag(id) => {
-                self.budget.delays -= 1;
-                self.edit(node(id)).lagging = true;
-            }
-            Action::Dawdle(id) => {
-                self.budget.delays -= 1;
-                if let Some(append) = &mut self.edit_process(node(id)).append {
-                    append.slow = true;
-                }
-            }
-            Action::MarkDead(id) => {
-                self.budget.kills -= 1;
-                let id = node(id);
-                let incarnation = self.member(id).expect("it is silent").incarnation;
-                self.command(Command::MarkDead { node: id, incarnation });
-            }
-            Action::Pause => {
-                // What is undisturbed comes to its end, however long it takes (L1).
-                let counts = u8::from(self.is_disturbed());
-                self.budget.pauses = self.budget.pauses.saturating_sub(counts);
-                self.stalled = !self.wait();
-            }
-            Action::Expire => {
-                self.budget.expiries -= 1;
-                self.stalled = !self.expire();
-            }
-            Action::Lose(at) => {
-                self.budget.losses -= 1;
-                let message = self.wire.remove(usize::from(at));
-                self.time_out(&message.clone());
-            }
-            Action::Late(at) => {
-                self.budget.losses -= 1;
-                let message = self.take_late(at);
-                self.time_out(&message);
-            }
-            Action::Duplicate(at) => {
-                self.budget.duplicates -= 1;
-                let message = self.take_late(at);
-                self.deliver(message);
-            }
-            Action::Crash(id) => {
-                self.budget.crashes -= 1;
-                self.crash(node(id));
-            }
-            Action::Cut(id) => {
-                self.budget.cuts -= 1;
-                self.edit(node(id)).cut = true;
-            }
-            Action::Isolate(id) => {
-                self.budget.cuts -= 1;
-                let machine = self.edit(node(id));
-                (machine.cut, machine.isolated) = (true, true);
-            }
-            Action::Cancel => {
-                self.budget.cancels -= 1;
-                if let Some(row) = self.row() {
-                    let (partition, move_id) = (self.rules.partition, row.move_id);
-                    self.command(Command::ClearTarget { partition, move_id });
-                }
-            }
-        }
-        self.put_in_order();
-        self.check();
-    }
-
-    /// Takes what is the only thing that can happen, until there is a choice. Returns how many
-    /// events that were.
-    pub(super) fn go_on(&mut self) -> u32 {
-        let mut steps = 0;
-        while let Some(only) = self.only_choice() {
-            self.take(only);
-            steps += 1;
-        }
-        steps
-    }
-
-    /// Returns what happens next if nothing else can, once all faults are spent.
-    pub(super) fn only_choice(&self) -> Option<Action> {
-        if self.budget.faults > 0 || self.broken.is_some() {
-            return None;
-        }
-        let actions = self.actions(&mut 0);
-        let &[only] = actions.as_slice() else { return None };
-        Some(only).filter(|only| *only != Action::Pause)
-    }
-
-    /// Returns a message that will arrive later, or once more.
-    fn take_late(&mut self, at: u8) -> Message {
-        let at = usize::from(at);
-        if self.rules.order == Order::Prompt {
-            let message = self.wire.remove(at);
-            self.held.push(message.clone());
-            return (*message).clone();
-        }
-        (*self.wire[at]).clone()
-    }
-
-    fn plan(&mut self, to: NodeId) {
-        self.budget.moves -= 1;
-        let Some(row) = self.row() else { return };
-        let (partition, expect) = (self.rules.partition, row.expect());
-        self.command(Command::SetTarget { partition, expect, to });
-    }
-
-    fn apply(&mut self, id: NodeId) {
-        let at = self.applied(id);
-        let Some(entry) = self.log.after(at).cloned() else { return };
-        let index = narad_core::ids::LogIndex(at + 1);
-        self.tell(id, Event::Committed { index, entry });
-        self.answer_barriers(id);
-    }
-
-    fn perform_pending(&mut self, id: NodeId, at: u8) {
-        let process = self.edit_process(id);
-        let op = process.running.keys().nth(usize::from(at)).copied().expect("it is enabled");
-        let Some(Running::Pending(operation)) = process.running.remove(&op) else {
-            unreachable!("only what is pending is performed")
-        };
-        let mut events = VecDeque::new();
-        if let Some(outcome) = self.perform(id, op, operation, &mut events) {
-            events.push_back(Event::Done(op, outcome));
-        }
-        for event in events {
-            self.tell(id, event);
-        }
-    }
-
-    fn deliver(&mut self, message: Message) {
-        match message {
-            Message::Request { from, op, to, request } => {
-                let Some(process) = self.edit(to).process.as_mut() else {
-                    return self.done(from, op, Outcome::Call(Err(CallFault::Unreachable)));
-                };
-                let free = |id: &u64| !process.asked.contains_key(id);
-                let id = (1..).find(free).expect("few questions are open");
-                process.asked.insert(id, (from, op));
-                let (id, from) = (RequestId(id), Some(from));
-                self.tell(to, Event::Request { id, from, request });
-            }
-            Message::Answer { to, op, answer, .. } => {
-                let asked = self.process(to).and_then(|process| process.running.get(&op));
-                if let (Answer::Listing(_), Some(Running::Called(Some(plan)))) = (&answer, asked)
-                    && !self.ghost.sessions.contains(plan)
-                {
-                    let plan = *plan;
-                    self.ghost.edit().sessions.push(plan);
-                }
-                self.done(to, op, Outcome::Call(Ok(answer)));
-            }
-            Message::Proposal { from, op, entry } => {
-                let reply = self.commit(&entry);
-                self.tell_story(|| format!("the log says {}", tell::reply(&reply)));
-                self.done(from, op, Outcome::Call(Ok(Answer::Accepted)));
-            }
-        }
-    }
-
-    /// Whoever waits for a message, or for its answer, is told that none came.
-    fn time_out(&mut self, message: &Message) {
-        if let Message::Proposal { from, entry, .. } = message
-            && let Command::CompleteMove { attempt, .. } = &entry.command
-            && self.is_breaking(Breakage::UnknownIsFailed)
-        {
-            self.edit(*from).area.installed.remove(attempt);
-        }
-        let (asker, op) = message.asker();
-        self.done(asker, op, Outcome::Call(Err(CallFault::TimedOut)));
-    }
-
-    fn admit(&mut self, id: NodeId) {
-        self.budget.records -= 1;
-        let (now, produced) = (self.now, self.ghost.produced + 1);
-        self.ghost.edit().produced = produced;
-        let unguarded = self.is_breaking(Breakage::CheckThenAppend);
-        let process = self.edit_process(id);
-        let (before, authority) = (process.gate.clone(), process.authority);
-        let admitted = if unguarded {
-            before.clone().admit(now, authority, None)
-        } else {
-            process.gate.admit(now, authority, None)
-        };
-        let epoch = admitted.expect("it is enabled").epoch();
-        let (content, durable, slow) = (produced, None, false);
-        let append = Append { before, at: now, authority, epoch, content, durable, slow };
-        process.append = Some(append);
-        if !self.is_fine() {
-            self.write(id);
-        }
-    }
-
-    fn write(&mut self, id: NodeId) {
-        self.check_append(id, "appends a record");
-        let Some(append) = self.process(id).and_then(|process| process.append.clone()) else {
-            return;
-        };
-        let end = self.edit_live(id).map(|log| log.append(append.content, append.epoch));
-        if let Some(append) = &mut self.edit_process(id).append {
-            append.durable = end;
-        }
-    }
-
-    fn acknowledge(&mut self, id: NodeId) {
-        let now = self.now;
-        let unguarded = self.is_breaking(Breakage::CheckThenAppend);
-        let process = self.edit_process(id);
-        let Some(append) = process.append.take() else { return };
-        let end = append.durable.expect("it is acknowledged once it is durable");
-        let mut before = append.before;
-        let admission = before.admit(append.at, append.authority, None).expect("as it did then");
-        let mut signals = Effects::default();
-        let (outcome, authority) = (Appended::Durable { end: Offset(end) }, process.authority);
-        let judged = if unguarded {
-            before.recheck(now, authority, admission, outcome, &mut signals)
-        } else {
-            process.gate.recheck(now, authority, admission, outcome, &mut signals)
-        };
-        if let Ok(acknowledged) = judged {
-            let (content, epoch) = (append.content, acknowledged.epoch);
-            if let Some(log) = self.edit_live(id) {
-                log.hwm = acknowledged.hwm.0;
-            }
-            self.may_show(epoch, acknowledged.hwm.0);
-            self.ghost.edit().acked.push(Acked { content, epoch, owner: id });
-            self.check_epoch_of_ack(id, epoch);
-        } else {
-            self.tell_story(|| format!("{id:?} does not acknowledge it"));
-        }
-        let mut events = VecDeque::new();
-        self.signalled(id, signals, &mut events);
-        for event in events {
-            self.tell(id, event);
-        }
-    }
-
-    /// Produces one record from its beginning to its end.
-    pub(super) fn produce_one(&mut self, id: NodeId) {
-        self.admit(id);
-        if self.is_fine() {
-            self.write(id);
-        }
-        self.acknowledge(id);
-    }
-
-    pub(super) fn is_dead(&self, id: NodeId) -> bool {
-        self.member(id).is_some_and(|member| matches!(member.status, Status::Dead(_)))
     }
 }

@@ -122,7 +122,10 @@ impl World {
         let Some(row) = self.row() else { return };
         let reign = row.lineage.iter().find(|reign| reign.epoch == epoch);
         if reign.is_none_or(|reign| reign.owner != id) {
-            self.violate("S2", format!("{id:?} acknowledges in epoch {epoch}, which is not its own"));
+            self.violate(
+                "S2",
+                format!("{id:?} acknowledges in epoch {epoch}, which is not its own"),
+            );
         }
     }
 
@@ -130,7 +133,8 @@ impl World {
     pub(super) fn check_append(&mut self, id: NodeId, what: &str) {
         let open = self.ghost.captures.iter().find(|captured| self.could_flip(id, captured));
         if let Some(captured) = open {
-            let text = format!("{id:?} {what} under freeze {:?}, which is not revoked", captured.token);
+            let text =
+                format!("{id:?} {what} under freeze {:?}, which is not revoked", captured.token);
             self.violate("S9", text);
         }
     }
@@ -189,9 +193,9 @@ impl World {
                     && (new.revoked < old.revoked || new.reported_hwm < old.reported_hwm))
         });
         let member_falls = before.members().any(|old| {
-            state.member(old.id).is_none_or(|new| {
-                new.incarnation < old.incarnation || new.deaths < old.deaths
-            })
+            state
+                .member(old.id)
+                .is_none_or(|new| new.incarnation < old.incarnation || new.deaths < old.deaths)
         });
         if row_falls || member_falls {
             self.violate("S16", "a number of the replicated state went down".to_owned());
@@ -245,9 +249,8 @@ impl World {
         // A record that was acknowledged at the source is visible there, so it must be in what the
         // flip says is visible.
         let mut acked = self.ghost.acked.iter();
-        let hidden = acked.find(|acked| {
-            copy.offset_of(acked.content).is_some_and(|offset| offset >= copy.hwm)
-        });
+        let hidden = acked
+            .find(|acked| copy.offset_of(acked.content).is_some_and(|offset| offset >= copy.hwm));
         if let Some(acked) = hidden {
             let text = format!("record r{} was visible, the copy hides it", acked.content);
             self.violate("S8", text);
@@ -282,7 +285,9 @@ impl World {
             What::Installed(attempt) => {
                 let verdict = self.log.state.verdict(self.rules.partition, attempt);
                 let open = self.process(id).and_then(|process| process.open);
-                if verdict != Verdict::Dead || self.is_needed(&row, attempt) || open == Some(attempt)
+                if verdict != Verdict::Dead
+                    || Self::is_needed(&row, attempt)
+                    || open == Some(attempt)
                 {
                     let text = format!("{id:?} sets {attempt:?} aside, which is {verdict:?}");
                     self.violate("S10", text);
@@ -300,13 +305,13 @@ impl World {
     /// S10, H2: a directory whose flip may have won is not used again.
     pub(super) fn check_restage(&mut self, id: NodeId, attempt: Attempt) {
         let Some(row) = self.row().cloned() else { return };
-        if self.is_needed(&row, attempt) {
+        if Self::is_needed(&row, attempt) {
             self.violate("S10", format!("{id:?} takes {attempt:?} apart, which is needed"));
         }
     }
 
     /// Whether a directory is live, or left to be salvaged, by the lineage alone.
-    fn is_needed(&self, row: &Assignment, attempt: Attempt) -> bool {
+    fn is_needed(row: &Assignment, attempt: Attempt) -> bool {
         let ended = row.lineage.iter().zip(row.lineage.iter().skip(1));
         let mut left = ended.filter(|(_, next)| next.residue == Residue::Pending);
         row.data == attempt || left.any(|(reign, _)| reign.data == attempt)

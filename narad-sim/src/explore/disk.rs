@@ -41,9 +41,11 @@ pub(super) struct Area {
 }
 
 fn checksum(records: &[u8]) -> Checksum {
-    Checksum(records.iter().fold(0x811c_9dc5, |sum: u32, record| {
-        (sum ^ u32::from(*record)).wrapping_mul(0x0100_0193)
-    }))
+    Checksum(
+        records.iter().fold(0x811c_9dc5, |sum: u32, record| {
+            (sum ^ u32::from(*record)).wrapping_mul(0x0100_0193)
+        }),
+    )
 }
 
 fn count(bytes: u64) -> usize {

@@ -118,7 +118,9 @@ impl fmt::Display for Outcome {
         match (&self.counter_example, self.stopped) {
             (Some(example), _) => write!(f, "{example}"),
             (None, Some(stop)) => writeln!(f, "no violation so far; stopped early: {stop:?}"),
-            (None, None) => writeln!(f, "no violation; every schedule within the bounds was walked"),
+            (None, None) => {
+                writeln!(f, "no violation; every schedule within the bounds was walked")
+            }
         }
     }
 }

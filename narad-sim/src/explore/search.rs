@@ -8,8 +8,9 @@ use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::action::Action;
+use super::name::Pools;
 use super::report;
-use super::world::{Broken, Pools, World};
+use super::world::{Broken, World};
 use super::{Breakage, Options, Outcome, Progress, Stop};
 
 /// Most events that a path which is left alone may still take.

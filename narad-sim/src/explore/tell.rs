@@ -144,7 +144,9 @@ pub(super) fn answer(answer: &Answer) -> String {
 
 pub(super) fn command(command: &Command) -> String {
     match command {
-        Command::Register { node, incarnation, .. } => format!("Register({node:?} life {incarnation})"),
+        Command::Register { node, incarnation, .. } => {
+            format!("Register({node:?} life {incarnation})")
+        }
         Command::MarkDead { node, .. } => format!("MarkDead({node:?})"),
         Command::Report { node, hwms, .. } => {
             let hwm = hwms.first().map_or(0, |(_, _, hwm)| hwm.0);
