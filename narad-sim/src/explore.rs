@@ -107,7 +107,7 @@ pub struct Options {
     #[arg(long, default_value_t = 2)]
     pub delays: u8,
     /// Messages and proposals that arrive twice.
-    #[arg(long, default_value_t = 2)]
+    #[arg(long, default_value_t = 1)]
     pub duplicates: u8,
     /// Times at which the clock goes on although something else could happen: a freeze runs out, a
     /// pause ends, a lease lapses while messages are under way.
@@ -115,14 +115,14 @@ pub struct Options {
     pub expiries: u8,
     /// Death certificates. A node must have been silent for long enough, so it must have crashed
     /// or be cut off.
-    #[arg(long, default_value_t = 2)]
+    #[arg(long, default_value_t = 1)]
     pub kills: u8,
     /// Times at which a node is cut off from the log, or from everybody; it may be reached again at
     /// any later time.
-    #[arg(long, default_value_t = 2)]
+    #[arg(long, default_value_t = 1)]
     pub cuts: u8,
     /// Moves that are cancelled; what is planned next counts as a move of its own.
-    #[arg(long, default_value_t = 2)]
+    #[arg(long, default_value_t = 1)]
     pub cancels: u8,
     /// Pauses that are waited for on one path when nothing else can happen.
     #[arg(long, default_value_t = 4)]
@@ -148,11 +148,11 @@ impl Default for Options {
             crashes: 2,
             losses: 2,
             delays: 2,
-            duplicates: 2,
+            duplicates: 1,
             expiries: 2,
-            kills: 2,
-            cuts: 2,
-            cancels: 2,
+            kills: 1,
+            cuts: 1,
+            cancels: 1,
             pauses: 4,
             order: Order::Prompt,
             states_max: 20_000_000,
@@ -246,10 +246,7 @@ enum Breakage {
 /// `watch` is called now and then; it may end the search. The same options give the same outcome,
 /// on every machine.
 ///
-/// # Panics
-///
-/// If the world cannot be set up, which is a fault in here. A panic of a machine is a
-/// counter-example.
+/// A panic of a machine is a counter-example like any other.
 pub fn run(options: &Options, watch: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Outcome {
     search::run(options, None, watch)
 }

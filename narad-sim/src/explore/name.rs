@@ -17,8 +17,8 @@ pub(super) struct Pools {
 }
 
 impl World {
-    /// Shares the parts of the world with others that have them, and returns its name.
-    pub(super) fn seal(&mut self, pools: &mut Pools) -> u128 {
+    /// Shares the parts of the world with others that have them.
+    pub(super) fn share(&mut self, pools: &mut Pools) {
         for machine in &mut self.machines {
             machine.share(&mut pools.machines);
         }
@@ -27,7 +27,6 @@ impl World {
         for message in self.wire.iter_mut().chain(&mut self.held) {
             message.share(&mut pools.messages);
         }
-        self.kind()
     }
 
     /// Brings what has no order into one, and drops what nobody will look at again.
@@ -43,7 +42,7 @@ impl World {
     }
 
     /// Returns the name that the world has in common with those that go on alike.
-    fn kind(&self) -> u128 {
+    pub(super) fn kind(&self) -> u128 {
         let mut parts: Vec<u128> =
             self.machines.iter().map(|machine| machine.kind(self.now)).collect();
         parts.extend([self.log.kind(self.now), self.ghost.kind(self.now)]);

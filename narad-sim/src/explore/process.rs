@@ -22,7 +22,7 @@ impl World {
         let life = Incarnation(machine.incarnation);
         let held = Some(partition).filter(|_| !machine.area.is_empty()).into_iter().collect();
         let mut out = Effects::default();
-        let snapshot = machine.snapshot.clone();
+        let snapshot = *machine.snapshot.take().expect("a machine without a process has one");
         let node = Node::new(now, identity(id), life, config(id), snapshot, held, &mut out);
         machine.process = Some(Process {
             node,
@@ -50,7 +50,7 @@ impl World {
         let machine = self.edit(id);
         let mut unanswered = Vec::new();
         if let Some(process) = machine.process.take() {
-            machine.snapshot = process.node.state().clone();
+            machine.snapshot = Some(Box::new(process.node.state().clone()));
             unanswered.extend(process.asked.into_values());
         }
         machine.area.crash();

@@ -29,8 +29,9 @@ pub(super) const LOG: NodeId = NodeId(99);
 pub(super) struct Machine {
     pub(super) area: Area,
     pub(super) incarnation: u64,
-    /// What a process would start from; what the last one had applied when it ended.
-    pub(super) snapshot: State,
+    /// What a process would start from: what the last one had applied when it ended. None while
+    /// one runs, which holds it itself.
+    pub(super) snapshot: Option<Box<State>>,
     pub(super) process: Option<Process>,
     /// Whether nothing passes between it and the log.
     pub(super) cut: bool,
@@ -230,7 +231,7 @@ impl World {
             Shared::new(Machine {
                 area: Area::default(),
                 incarnation: 0,
-                snapshot: log.state.clone(),
+                snapshot: Some(Box::new(log.state.clone())),
                 process: None,
                 cut: false,
                 isolated: false,
@@ -302,12 +303,8 @@ impl World {
     /// Returns how far a node has applied the log.
     pub(super) fn applied(&self, node: NodeId) -> u64 {
         let machine = self.machine(node);
-        machine
-            .process
-            .as_ref()
-            .map_or(&machine.snapshot, |process| process.node.state())
-            .applied()
-            .0
+        let running = machine.process.as_ref().map(|process| process.node.state());
+        running.or(machine.snapshot.as_deref()).map_or(0, |state| state.applied().0)
     }
 
     /// Returns the log that a node has open.
