@@ -18,15 +18,29 @@
 //!
 //! # What bounds it
 //!
-//! Each kind of fault has a budget, and all of them together have one ([`Options::faults`]): the
-//! default walks every schedule with at most two faults of any kind at any place. Time stands
-//! still until somebody would have to wait for it (`explore/clock.rs`).
+//! By itself the world goes on *promptly*: whatever can go on does so at once, in one order. Every
+//! deviation is a fault: a crash, a loss, and also a mere delay of one message, entry or append
+//! (delay-bounded scheduling, as in Emmi, Qadeer and Rakamarić, POPL 2011). Each kind of fault has a
+//! budget, and all of them together have one, [`Options::faults`]: the default walks every schedule
+//! with at most two faults, at every place. What is free, at any time: records, restarts, the end of
+//! a delay or of a cut, the next plan. Time stands still until somebody would have to wait for it
+//! (`explore/clock.rs`).
+//!
+//! # What makes it small enough
+//!
+//! - States that differ by a shift of all instants, or by how operations are numbered, go on alike
+//!   and have one name (`explore/hash.rs`, `explore/name.rs`): `OpId` and `Instant` hash as numbers
+//!   of a width of their own, which the hasher knows and counts anew. So do states that differ only
+//!   in a budget which can make no difference any more.
+//! - Once all faults are spent, a state with one choice is passed through without a name, in place.
+//! - A node's disk work is done before the next event there, but for a crash (not if order is fine).
+//! - What is tried in vain at somebody who is down is passed over.
 //!
 //! # Divergence from reality
 //!
 //! The log leads itself: no election, no deposed leader; a proposal is committed at most once,
 //! unless it is duplicated, and at any later time. Operations that touch no disk are carried out at
-//! once (see `explore/driver.rs`; [`Options::fine`] makes each an event of its own). An append is
+//! once (see `explore/driver.rs`; [`Order::Fine`] makes each an event of its own). An append is
 //! durable at once or not at all. All clocks are one.
 //!
 //! # Example

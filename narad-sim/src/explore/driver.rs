@@ -14,11 +14,12 @@ use narad_core::host;
 use narad_core::ids::{Incarnation, LogIndex, NodeId};
 use narad_core::metastore::{Command, Entry};
 use narad_core::node::{CallFault, Effect, Event, Operation, Outcome, Staging};
+use narad_core::partition::Capture;
 use narad_core::peer::{Answer, Refusal, Request};
 use narad_core::time::Instant;
 
 use super::hash::Shared;
-use super::world::{LOG, Message, Running, World};
+use super::world::{Captured, LOG, Message, Running, World};
 use super::{Breakage, Order, tell};
 
 impl World {
@@ -270,8 +271,23 @@ impl World {
         let (to, op) = asked.expect("a question is answered once");
         let waits = self.process(to).is_some_and(|process| process.running.contains_key(&op));
         self.tell_story(|| format!("{from:?} answers {to:?}: {}", tell::answer(&answer)));
+        if let Answer::Capture(capture) = &answer {
+            self.remember_capture(from, capture);
+        }
         if waits {
             self.wire.push(Shared::new(Message::Answer { to, op, from, answer }));
+        }
+    }
+
+    /// From now on somebody may flip on this freeze.
+    fn remember_capture(&mut self, owner: NodeId, capture: &Capture) {
+        let partition = self.rules.partition;
+        let state = self.process(owner).map(|process| process.node.state());
+        let row = state.and_then(|state| state.assignment(partition));
+        let Some(move_id) = row.map(|row| row.move_id) else { return };
+        let captured = Captured { owner, token: capture.token, move_id };
+        if !self.ghost.captures.contains(&captured) {
+            self.ghost.edit().captures.push(captured);
         }
     }
 }

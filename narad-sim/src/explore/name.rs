@@ -5,7 +5,7 @@ use narad_core::ids::NodeId;
 
 use super::hash::{Pool, Shared, name_of};
 use super::log::Log;
-use super::world::{Ghost, Machine, Message, World};
+use super::world::{Captured, Ghost, Machine, Message, World};
 
 /// Parts that the worlds of one search share.
 #[derive(Debug, Default)]
@@ -32,6 +32,7 @@ impl World {
     /// Brings what has no order into one, and drops what nobody will look at again.
     pub(super) fn put_in_order(&mut self) {
         self.forget_common_past();
+        self.forget_what_is_over();
         let now = self.now;
         if self.wire.len() > 1 {
             self.wire.sort_by_key(|message| (message.rank(), message.kind(now), message.name()));
@@ -79,6 +80,20 @@ impl World {
                         .as_ref()
                         .is_none_or(|process| process.append.as_ref().is_some_and(|a| a.slow))
             })
+    }
+
+    /// Drops freezes that no flip can rest on any more, and sessions of moves that are over.
+    fn forget_what_is_over(&mut self) {
+        let Some(plan) = self.row().map(|row| row.move_id) else { return };
+        let over = |captured: &Captured| !self.could_flip(captured.owner, captured);
+        if self.ghost.captures.iter().any(over) {
+            let mut captures = self.ghost.captures.clone();
+            captures.retain(|captured| !over(captured));
+            self.ghost.edit().captures = captures;
+        }
+        if self.ghost.sessions.iter().any(|session| *session < plan) {
+            self.ghost.edit().sessions.retain(|session| *session >= plan);
+        }
     }
 
     /// Drops the entries that everybody has applied: how the state came about is no part of it.

@@ -13,7 +13,7 @@ use narad_core::partition::Capture;
 
 use super::Breakage;
 use super::disk::Directory;
-use super::world::{Captured, Process, Running, World};
+use super::world::{Running, World};
 
 impl World {
     /// Carries an operation out; nothing if its answer comes later.
@@ -151,9 +151,6 @@ impl World {
                         position: log.position().clone(),
                         digest: log.digest(),
                     });
-                    if let Some(capture) = &capture {
-                        self.remember_capture(id, capture);
-                    }
                     (ticket, capture.ok_or(FreezeFault::Unreadable { token }))
                 }
             };
@@ -161,15 +158,6 @@ impl World {
             let outcome = Outcome::Gate(GatingOutcome::Freeze(result));
             events.push_back(Event::Done(ticket, outcome));
         }
-    }
-
-    fn remember_capture(&mut self, owner: NodeId, capture: &Capture) {
-        let partition = self.rules.partition;
-        let state = self.process(owner).map(|process: &Process| process.node.state());
-        let row = state.and_then(|state| state.assignment(partition));
-        let Some(move_id) = row.map(|row| row.move_id) else { return };
-        let (token, end) = (capture.token, capture.listing.end.0);
-        self.ghost.edit().captures.push(Captured { owner, token, move_id, end });
     }
 
     fn stage(&mut self, id: NodeId, work: Staging) -> StagingOutcome {

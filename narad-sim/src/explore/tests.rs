@@ -12,8 +12,7 @@ fn walk(options: &Options) -> Outcome {
 fn found(options: &Options, breakage: Breakage) -> CounterExample {
     let outcome = search::run(options, Some(breakage), &mut |_| ControlFlow::Continue(()));
     let size = outcome.size;
-    let example = outcome.counter_example.unwrap_or_else(|| panic!("{breakage:?}: {size:?}"));
-    example
+    outcome.counter_example.unwrap_or_else(|| panic!("{breakage:?}: {size:?}"))
 }
 
 /// Covers S1 to S18 and L1, L2 for every schedule of a move without faults.

@@ -115,7 +115,7 @@ impl Message {
 pub(super) struct Ghost {
     pub(super) produced: u8,
     pub(super) acked: Vec<Acked>,
-    /// Freezes that were captured: by whom, for which plan, and where the log ended.
+    /// Freezes that somebody was told of, and on which a flip may still rest.
     pub(super) captures: Vec<Captured>,
     /// Plans whose destination has heard a listing of the source.
     pub(super) sessions: Vec<MoveId>,
@@ -140,7 +140,6 @@ pub(super) struct Captured {
     pub(super) owner: NodeId,
     pub(super) token: Token,
     pub(super) move_id: MoveId,
-    pub(super) end: u64,
 }
 
 /// An invariant that does not hold.
