@@ -33,8 +33,6 @@ impl Consumer {
     const POLL_EVERY: Duration = Duration::from_millis(500);
     /// How long without anything new before a consumer looks at what it has not acknowledged.
     const LOOK_BACK_AFTER: Duration = Duration::from_secs(2);
-    /// Records in one answer after which there may be more.
-    const MANY: usize = 64;
 
     pub(super) const fn new(random: Random) -> Self {
         Self {
@@ -118,7 +116,8 @@ impl World {
         let now = self.now;
         let Some(consumer) = self.clients.consumers.get_mut(&partition) else { return };
         consumer.has_news = true;
-        let soon = consumer.earliest.max(now);
+        let begins = Time::from_start(self.clients.load.consume.from);
+        let soon = consumer.earliest.max(now).max(begins);
         if consumer.due.is_some_and(|due| soon < due) {
             self.plan_fetch(partition, soon);
         }
@@ -129,17 +128,16 @@ impl World {
         else {
             return;
         };
-        let Fetched::Records { epoch, records } = outcome else {
+        let Fetched::Records { epoch, records, more } = outcome else {
             return self.fetch_again(partition);
         };
         let Some(consumer) = self.clients.consumers.get_mut(&partition) else { return };
         let Some((last, _)) = records.last() else {
-            return self.fetch_later(partition, false, false);
+            return self.fetch_later(partition, false, more);
         };
         consumer.next = Some((epoch, last.next()));
         self.plan_acks(partition, machine, epoch, &records);
-        let is_full = records.len() >= Consumer::MANY;
-        self.fetch_later(partition, true, is_full);
+        self.fetch_later(partition, true, more);
     }
 
     fn plan_acks(

@@ -180,6 +180,8 @@ impl World {
         let at = At { machine: Some(machine), partition: Some(partition), ..At::default() };
         self.recorder.said(self.now, Kind::Note, "gate", at, || standing_text(standing));
         self.observe(Fact::Stood { node, partition, standing });
+        // Whoever serves now may show more than was seen before.
+        self.news(partition);
     }
 
     /// A freeze was answered at its gate.
@@ -332,6 +334,7 @@ impl World {
             (host::Operation::Expose { epoch }, host::Outcome::Expose(Ok(())), Some(log)) => {
                 let hwm = log.bounds().hwm;
                 self.observe(Fact::Exposed { node, partition, epoch, hwm });
+                self.news(partition);
             }
             (host::Operation::Close, host::Outcome::Close, _) => {
                 if self.frozen.contains_key(&(machine, partition)) {

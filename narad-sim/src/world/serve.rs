@@ -57,12 +57,13 @@ impl World {
         };
         let (mut from, mut records): (Vec<_>, Vec<Record>) = (Vec::new(), Vec::new());
         while records.len() < Self::APPEND_RECORDS_MAX {
-            let Some((client, life, produce)) = appending.waiting.pop_front() else { break };
-            records.extend_from_slice(&produce.records);
+            let Some((client, life, mut produce)) = appending.waiting.pop_front() else { break };
+            records.append(&mut produce.records);
             from.push((client, life, produce));
         }
         let (epoch, node) = (pending.epoch(), it.node);
-        appending.batch = Some(Batch { pending, from, records, appended: None });
+        let ids = records.iter().map(id_of).collect();
+        appending.batch = Some(Batch { pending, from, records, ids, appended: None });
         let delay = it.slower_by + it.latency.duration(range);
         let at = self.after_disk(machine, delay);
         if let Some(node) = node {
@@ -117,7 +118,7 @@ impl World {
         let told = appended.as_ref().ok().map(|appended| appended.first);
         let is_poisoned = appended.is_err();
         batch.appended = Some(appended);
-        let ids: Vec<u64> = batch.records.iter().map(id_of).collect();
+        let ids = batch.ids.clone();
         let pause = Duration::from_micros(1 + it.latency.below(20));
         if let Some(first) = told {
             self.observe(Fact::Appended { node, partition, epoch, first, ids: &ids });
@@ -140,14 +141,13 @@ impl World {
         let Some(batch) = process.appends.get_mut(&partition).and_then(|it| it.batch.take()) else {
             return;
         };
-        let Batch { pending, from, records, appended } = batch;
+        let Batch { pending, from, ids, appended, .. } = batch;
         let epoch = pending.epoch();
         let appended = appended.expect("it is judged after it was written");
         let first = appended.as_ref().map(|appended| appended.first);
         let is_durable = appended.is_ok();
         let first = first.unwrap_or(Offset(0));
         let judged = process.broker.seat(partition).slot.finish(pending, appended);
-        let ids: Vec<u64> = records.iter().map(id_of).collect();
         let ending = if judged.is_ok() { Ending::Ok } else { Ending::Rejected };
         match judged {
             Ok(committed) => {
@@ -196,9 +196,10 @@ impl World {
         let partition = fetch.partition;
         let bandwidth = self.net.bandwidth(address(machine), address(from));
         let bytes_max = Self::fetch_bytes_max(bandwidth);
-        let outcome = if let Some((epoch, hwm, records)) = read_next(process, fetch, bytes_max) {
+        let next = read_next(process, fetch, bytes_max);
+        let outcome = if let Some((epoch, hwm, records, more)) = next {
             self.handed_out(partition, machine, epoch, hwm, &records);
-            Fetched::Records { epoch, records }
+            Fetched::Records { epoch, records, more }
         } else {
             if let Some(node) = self.machines[machine].node {
                 self.observe(Fact::ReadRefused { node, partition });
@@ -238,10 +239,10 @@ impl World {
         process.ground.set_now(it.clock.local(now));
         let mut position = None;
         let taken = process.broker.find(partition).is_some_and(|seat| {
-            let before = seat.slot.log().map(|log| log.position().committed).unwrap_or_default();
             let taken = seat.slot.acknowledge(epoch, |log| {
                 let after = log.ack(offset)?;
-                if after.committed != before {
+                // Only if it has moved past the record can it have moved at all.
+                if after.committed > Some(offset) {
                     position = Some((after, log.bounds().hwm));
                 }
                 Ok(())
@@ -301,8 +302,8 @@ impl World {
     }
 }
 
-/// Reign, high watermark, and what comes next.
-type Next = (Epoch, Offset, Vec<(Offset, u64)>);
+/// Reign, high watermark, what comes next, and whether there is more of it.
+type Next = (Epoch, Offset, Vec<(Offset, u64)>, bool);
 
 fn read_next(process: &super::machine::Process, fetch: &Fetch, bytes_max: usize) -> Option<Next> {
     let seat = process.broker.find(fetch.partition)?;
@@ -315,10 +316,11 @@ fn read_next(process: &super::machine::Process, fetch: &Fetch, bytes_max: usize)
         Some(_) | None => committed,
     };
     let records = log.read(from, bytes_max).ok()?;
+    let more = records.last().is_some_and(|(last, _)| last.next() < bounds.hwm);
     let records = records
         .iter()
         .filter(|(offset, _)| !position.acked_ahead.contains(offset))
         .map(|(offset, record)| (*offset, id_of(record)))
         .collect();
-    Some((epoch, bounds.hwm, records))
+    Some((epoch, bounds.hwm, records, more))
 }
