@@ -26,7 +26,7 @@
 //!
 //! The log leads itself: no election, no deposed leader; a proposal is committed at most once,
 //! unless it is duplicated, and at any later time. Operations that touch no disk are carried out at
-//! once (see `explore/driver.rs`; [`Options::fine`] makes each an event of its own). An append is
+//! once (see `explore/driver.rs`; [`Order::Fine`] makes each an event of its own). An append is
 //! durable at once or not at all. All clocks are one.
 //!
 //! # Example
