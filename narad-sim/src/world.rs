@@ -99,7 +99,7 @@ pub(crate) enum Local {
     /// The node wants to be woken.
     Wake,
     /// An operation that was held up is begun.
-    Begin(OpId),
+    Begin(OpId, Box<Operation>),
     /// An operation is carried out.
     Perform(OpId),
     /// Its outcome is about to be told.
@@ -298,7 +298,7 @@ impl World {
                 self.feed(machine, Input::Tick);
             }
             Local::Wake => self.wake(machine),
-            Local::Begin(op) => self.begin_late(machine, op),
+            Local::Begin(op, operation) => self.begin_late(machine, op, *operation),
             Local::Perform(op) => self.perform(machine, op),
             Local::Done(op, outcome) => self.done(machine, op, *outcome),
             Local::Told(op, outcome) => self.told(machine, op, "held", *outcome),

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use narad_core::ids::NodeId;
 
-use super::clients::ClientDue;
 use super::observe::At;
 use super::script::Place;
 use super::traffic::address;
@@ -284,7 +283,7 @@ impl World {
             }
             Action::Consume { partition, .. } => {
                 let Some(partition) = self.partition(partition) else { return };
-                self.schedule(self.now, Due::Client(ClientDue::Fetch(partition)));
+                self.plan_fetch(partition, self.now);
             }
             Action::Ack { partition, offset, epoch, node } => {
                 let Some(partition) = self.partition(partition) else { return };

@@ -29,6 +29,7 @@ impl World {
             machines: &self.machines,
             by_node: self.by_node.as_slice(),
             net: &self.net,
+            log: self.log.as_ref(),
         }
     }
 
@@ -38,6 +39,7 @@ impl World {
             machines: &self.machines,
             by_node: &self.by_node,
             net: &self.net,
+            log: self.log.as_ref(),
         };
         self.oracle.observe(self.recorder.events, fact, &view);
         self.take_violations();
@@ -83,6 +85,7 @@ impl World {
             machines: &self.machines,
             by_node: &self.by_node,
             net: &self.net,
+            log: self.log.as_ref(),
         };
         how(&mut self.oracle, self.recorder.events, &view);
         self.take_violations();

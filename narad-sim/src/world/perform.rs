@@ -81,17 +81,19 @@ impl World {
         let partition = super::message::partition_of(&operation);
         self.recorder.line(self.now, Kind::Effect, name, Some(machine), None, partition);
         self.proposed(machine, &operation);
+        self.beats(machine, op, &operation);
         match self.meet_operation(Stage::Effect, machine, &operation, None) {
             Verdict::Pass | Verdict::Corrupt | Verdict::Gone => self.begin_now(machine, op),
             Verdict::Drop => self.never_begun(machine, op),
             Verdict::Later(at) => {
-                self.be_patient(machine, op);
-                self.local(machine, at, Local::Begin(op));
+                self.lose_patience_later(machine, op, &operation);
+                self.local(machine, at, Local::Begin(op, Box::new(operation)));
             }
             Verdict::Hold(label) => {
-                self.be_patient(machine, op);
+                self.lose_patience_later(machine, op, &operation);
                 let life = self.machines[machine].life;
-                self.script.keep(label, Due::Local { machine, life, what: Local::Begin(op) });
+                let what = Local::Begin(op, Box::new(operation));
+                self.script.keep(label, Due::Local { machine, life, what });
             }
             Verdict::Record(label) => {
                 let due = Due::Again { machine, operation: Box::new(operation) };
@@ -114,31 +116,21 @@ impl World {
         }
     }
 
-    /// Whoever asks waits as long as ever, whatever holds the question up; it is asked all the same
-    /// once it is let go.
-    fn be_patient(&mut self, machine: usize, op: OpId) {
-        let patience = self.setup.config.request_timeout;
-        let limit = self.in_local_time(machine, patience);
-        let longer = self.in_local_time(machine, 2 * patience);
-        let Some(process) = self.machines[machine].process.as_mut() else { return };
-        let Some(running) = process.running.get(&op) else { return };
-        let limit = match &running.operation {
-            Operation::Call { .. } => limit,
-            Operation::Stage(_, Staging::Copy { .. }) => longer,
-            _ => return,
-        };
-        let operation = running.operation.clone();
-        process.held_up.insert(op, operation);
-        self.local(machine, limit, Local::GiveUp(op));
+    /// Whoever asked a question waits only so long for its answer, also where it is held up.
+    fn lose_patience_later(&mut self, machine: usize, op: OpId, operation: &Operation) {
+        if let Operation::Call { .. } = operation {
+            let limit = self.in_local_time(machine, self.setup.config.request_timeout);
+            self.local(machine, limit, Local::GiveUp(op));
+        }
     }
 
-    /// Starts what was held up, or has it done behind the back of one who does not wait any more.
-    pub(super) fn begin_late(&mut self, machine: usize, op: OpId) {
-        let Some(process) = self.machines[machine].process.as_mut() else { return };
-        let held_up = process.held_up.remove(&op);
+    /// Starts an operation that was held up. Where nobody waits for it any more, it still takes its
+    /// effect.
+    pub(super) fn begin_late(&mut self, machine: usize, op: OpId, operation: Operation) {
+        let Some(process) = self.machines[machine].process.as_ref() else { return };
         if process.running.contains_key(&op) {
             self.begin_now(machine, op);
-        } else if let Some(operation) = held_up {
+        } else {
             self.again(machine, operation);
         }
     }
@@ -312,6 +304,8 @@ impl World {
         let Some(running) = process.running.remove(&op) else { return };
         let partition = super::message::partition_of(&running.operation);
         self.recorder.line(self.now, Kind::Done, name, Some(machine), None, partition);
+        self.beaten(machine, op, &outcome);
+        self.learned(machine, &running.operation, &outcome);
         self.tell(machine, Event::Done(op, outcome));
     }
 

@@ -13,7 +13,7 @@ pub(crate) struct ScenarioFile {
     /// Its path below `scenarios/`, for people.
     pub(crate) path: String,
     /// The number that its name begins with, as `covers` writes it: `H1` of `h01b-late-flip.toml`.
-    /// Canonical runs and experiments are called after what they do.
+    /// Only files in a folder for numbered things need have one.
     pub(crate) number: Option<String>,
     pub(crate) scenario: Scenario,
 }

@@ -73,6 +73,8 @@ impl World {
         }
         if let Some(log) = self.log.as_mut() {
             log.set_faults(Faults::default());
+            // Whoever asks the log waits for two hops, and for no longer than for a request.
+            log.hurry(self.setup.config.request_timeout / 8);
         }
         self.reach_changed();
     }
