@@ -31,6 +31,7 @@ pub(crate) mod script;
 mod serve;
 pub(crate) mod setup;
 mod traffic;
+mod view;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::mem;

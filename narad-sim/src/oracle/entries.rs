@@ -135,7 +135,7 @@ impl Oracle {
                 self.book.nodes.entry(*node).or_default().died = Some(cx.now);
             }
             Command::SetDraining { .. } | Command::CreateTopic { .. } | Command::SetPin { .. } => {
-                self.plans.change(index)
+                self.plans.change(index);
             }
             Command::DrainedOut { node, .. } => {
                 for part in self.book.parts.values() {

@@ -1,8 +1,8 @@
 //! What the oracle is told and asked, and what becomes of its findings.
 
 use super::World;
-use super::facts::View;
 use super::observe::At;
+use super::view::View;
 use crate::oracle::{Fact, Look, Oracle};
 use crate::outcome::Violation;
 use crate::scenario::Heals;
