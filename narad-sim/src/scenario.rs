@@ -42,8 +42,20 @@ pub use self::load::{Burst, Consume, Produce, Retention, Route, Topic, Workload}
 pub use self::name::{Label, Machine, PartitionName, Side, TopicName, Who};
 pub use self::schema::schema;
 pub use self::step::{Ending, Filter, On, Repeat, Stage, Step, When};
-use self::table::section;
+use self::table::{section, words};
 pub use self::value::{Between, Bytes, Chance, Rate, Shift};
+
+words! {
+    /// What is made whole when the safety phase ends. Chances of messages and disks, and what is
+    /// held, end in either case.
+    pub enum Heals {
+        /// Every machine, link, clock and disk.
+        All = "all",
+        /// A core: a majority of the voters and the owner of every partition, and the links between
+        /// them. Whatever else is down, cut off, paused or broken then stays so.
+        Core = "core",
+    }
+}
 
 /// An experiment.
 #[derive(Clone, Debug, PartialEq)]
@@ -84,13 +96,15 @@ section! {
         "seed" seed: def u64 = 1 => "1";
         /// How long the first phase takes, in which anything may go wrong.
         "safety" safety: def Duration = Duration::from_secs(30) => "\"30s\"";
-        /// How long the second phase takes at most: a core is healed (a quorum, and the disk of
-        /// the source of every move unless the scenario keeps it down), the rest stays as it is,
-        /// and everything must finish or say why not. 0 leaves it out.
+        /// How long the second phase takes at most: what `heals` says is made whole, and everything
+        /// must finish or say why not. 0 leaves it out.
         "liveness" liveness: def Duration = Duration::from_mins(1) => "\"60s\"";
+        /// What is made whole for the second phase.
+        "heals" heals: def Heals = Heals::All => "\"core\"";
         /// Invariants of which it violates one or more once the bug of the hole that it is named
-        /// after is planted; none where another rule stands in the way of harm. A run does not
-        /// look at it: the tests of the files under `scenarios/` do.
+        /// after is planted; none where another rule stands in the way of harm, and `expect` where
+        /// nothing but an expectation of the file can tell. A run does not look at it: the tests
+        /// of the files under `scenarios/` do.
         "violates" violates: def Vec<String> = Vec::new() => "[\"S2\"]";
     }
 }

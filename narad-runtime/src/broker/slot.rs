@@ -113,6 +113,8 @@ struct Inner {
     appending: bool,
     /// Answers of freezes, until whoever asked has taken them.
     answered: Vec<(OpId, FreezeAnswer)>,
+    /// Threads that wait for `ended`; telling nobody would cost a system call for every append.
+    waiting: usize,
     /// Readers that wait for more to become visible.
     readers: Vec<Waker>,
 }
@@ -132,6 +134,7 @@ impl Slot {
             log: None,
             appending: false,
             answered: Vec::new(),
+            waiting: 0,
             readers: Vec::new(),
         };
         Self { partition, standpoint, inner: Mutex::new(inner), ended: Condvar::new() }
@@ -220,7 +223,7 @@ impl Slot {
     pub fn detach(&self) -> Option<Arc<dyn PartitionLog>> {
         let mut inner = self.lock();
         while inner.appending {
-            inner = self.ended.wait(inner).unwrap_or_else(PoisonError::into_inner);
+            inner = self.wait(inner);
         }
         self.let_go(inner)
     }
@@ -270,7 +273,7 @@ impl Slot {
             if let Some(answer) = inner.take_answer(ticket) {
                 return answer;
             }
-            inner = self.ended.wait(inner).unwrap_or_else(PoisonError::into_inner);
+            inner = self.wait(inner);
         }
     }
 
@@ -403,9 +406,20 @@ impl Slot {
     /// Gives the mutex free and tells everybody that something has changed.
     fn release(&self, mut inner: MutexGuard<'_, Inner>) {
         let readers = std::mem::take(&mut inner.readers);
+        let is_awaited = inner.waiting > 0;
         drop(inner);
-        self.ended.notify_all();
+        if is_awaited {
+            self.ended.notify_all();
+        }
         readers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Waits until something has ended, or for no reason at all.
+    fn wait<'a>(&self, mut inner: MutexGuard<'a, Inner>) -> MutexGuard<'a, Inner> {
+        inner.waiting += 1;
+        let mut inner = self.ended.wait(inner).unwrap_or_else(PoisonError::into_inner);
+        inner.waiting -= 1;
+        inner
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {

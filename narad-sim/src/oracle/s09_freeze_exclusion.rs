@@ -4,10 +4,11 @@
 //! A freeze is also over once no flip can rest on it any more: when a row with a later move id is
 //! in the log, or a later life of the source. After the flip, nothing may be appended in the old
 //! epoch at all: the source stays frozen until it has applied the flip (S8). A thaw that comes
-//! before the log has ended the freeze is a breach by itself, whether or not an append follows. No
-//! clock takes part.
+//! before the log has ended the freeze is a breach by itself, whether or not an append follows;
+//! unless no destination was ever told of the token, so that no flip can name it. No clock takes
+//! part.
 
-use narad_core::ids::{Epoch, Incarnation, MoveId, NodeId, Token};
+use narad_core::ids::{Attempt, Epoch, Incarnation, MoveId, NodeId, Token};
 use narad_core::partition::Capture;
 
 use super::part::{Began, Hold, Part};
@@ -33,7 +34,43 @@ pub(super) fn captured(
     }
     // A source that lags behind the log may freeze for a move that is over.
     let ended = move_id.is_some() && present > move_id;
-    part.holds.push(Hold { node, life, capture: capture.clone(), ended });
+    part.holds.push(Hold {
+        node,
+        life,
+        capture: capture.clone(),
+        told: false,
+        thawed: false,
+        ended,
+    });
+}
+
+/// A source tells its destination of a freeze.
+pub(super) fn told(part: &mut Part, node: NodeId, token: Token, cx: &mut Cx<'_>) {
+    let mut thawed = false;
+    for hold in &mut part.holds {
+        if hold.node == node && hold.capture.token == token {
+            thawed |= !hold.told && hold.ended && hold.thawed;
+            hold.told = true;
+        }
+    }
+    if thawed {
+        cx.breach("S9", part.id, || format!("{node:?} tells of {token:?}, which it has thawed"));
+    }
+}
+
+/// A source answers a try: only one of the move that its own row has (H41).
+pub(super) fn prepared(
+    part: &Part,
+    node: NodeId,
+    attempt: Attempt,
+    row: Option<(MoveId, Option<NodeId>)>,
+    cx: &mut Cx<'_>,
+) {
+    if row != Some((attempt.move_id, Some(attempt.destination))) {
+        cx.breach("S8", part.id, || {
+            format!("{node:?} freezes for {attempt:?} while its row has {row:?}")
+        });
+    }
 }
 
 /// An append was admitted, or was made durable.
@@ -53,12 +90,29 @@ pub(super) fn appends(part: &Part, node: NodeId, epoch: Epoch, what: &str, cx: &
     }
 }
 
-/// A gate was thawed.
-pub(super) fn thawed(part: &Part, node: NodeId, token: Token, cx: &mut Cx<'_>) {
-    let held = part
-        .holds
-        .iter()
-        .any(|hold| !hold.ended && hold.node == node && hold.capture.token == token);
+/// Retention has taken the beginning of a log.
+pub(super) fn retains(part: &Part, node: NodeId, cx: &mut Cx<'_>) {
+    let open = |hold: &&Hold| !hold.ended && hold.node == node;
+    if let Some(hold) = part.holds.iter().find(open) {
+        cx.breach("S9", part.id, || {
+            format!(
+                "{node:?} changes its log under {:?}, which nothing has ended",
+                hold.capture.token
+            )
+        });
+    }
+}
+
+/// A gate was thawed. A freeze that was given up before anybody was told of it may be.
+pub(super) fn thawed(part: &mut Part, node: NodeId, token: Token, cx: &mut Cx<'_>) {
+    let mut held = false;
+    for hold in &mut part.holds {
+        if !hold.ended && hold.node == node && hold.capture.token == token {
+            held |= hold.told;
+            hold.ended |= !hold.told;
+            hold.thawed = true;
+        }
+    }
     if held {
         cx.breach("S9", part.id, || {
             format!("{node:?} thaws {token:?} before the log has ended that freeze")

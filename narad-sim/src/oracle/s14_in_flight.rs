@@ -6,7 +6,11 @@
 //! a heartbeat. An operator's move that the leader had not applied does not count: nothing bounds
 //! how many of those there are. A policy that was narrowed a moment ago does not count yet, because the command was
 //! admitted under the wider one. The second part is judged at every capture, of gates that are
-//! frozen by the present owner in the present epoch: another's freeze stops nobody.
+//! frozen by the present owner in the present epoch, for the move that the log has: another's
+//! freeze stops nobody. Nor does one count that the log has ended, since its node has only not
+//! heard of it yet, or whose node is dead: the planner cannot know of either, and goes on. Nor does
+//! a move count, in either part, under which one of its ends died and came back: its place was given
+//! to another meanwhile.
 
 use std::time::Duration;
 
@@ -24,15 +28,20 @@ impl Book {
         if let Some((_, wider)) = self.narrowed.filter(|(at, _)| cx.now.since(*at) <= hearsay) {
             allowed = allowed.max(wider);
         }
+        let now = cx.now;
         let moving = |partition: &PartitionId| {
             let Some(row) = state.assignment(*partition) else { return false };
             let ends_alive = !is_dead(state, row.owner)
                 && !row.target.is_some_and(|target| is_dead(state, target));
             let plan = self.parts.get(partition).map(|part| part.plan).unwrap_or_default();
             let unseen = plan.by_hand && seen.is_some_and(|seen| seen < plan.index);
-            let lately = plan.resumed.is_some_and(|at| cx.now.since(at) <= hearsay);
-            ends_alive && !plan.waiting && !lately && !unseen
+            let lately = plan.resumed.is_some_and(|at| now.since(at) <= hearsay);
+            let stays = !self.returned_under(*partition, state);
+            ends_alive && !plan.waiting && !lately && !unseen && stays
         };
+        if let Some(seen) = seen {
+            self.check_topics(seen, &moving, cx);
+        }
         // All of them are no more than those that move.
         if state.targeted().len() <= usize::try_from(allowed).unwrap_or(usize::MAX) {
             return;
@@ -45,6 +54,42 @@ impl Book {
         }
     }
 
+    /// Of each topic at most half is under way, of what the leader had seen and began itself.
+    fn check_topics(&self, seen: LogIndex, moving: &dyn Fn(&PartitionId) -> bool, cx: &mut Cx<'_>) {
+        let Some(state) = self.state() else { return };
+        let Some((latest, part)) = self
+            .parts
+            .iter()
+            .filter(|(_, part)| part.plan.since.is_some())
+            .max_by_key(|(_, part)| part.plan.index)
+        else {
+            return;
+        };
+        let allowed = state.topic(latest.topic).map_or(1, |topic| (topic.partitions / 2).max(1));
+        let running: Vec<PartitionId> = state
+            .targeted()
+            .filter(|partition| partition.topic == latest.topic && moving(partition))
+            .filter(|partition| {
+                let index = self.parts.get(partition).map(|part| part.plan.index);
+                index.is_some_and(|index| index <= seen || index == part.plan.index)
+            })
+            .collect();
+        if running.len() > usize::try_from(allowed).unwrap_or(usize::MAX) {
+            cx.breach("S14", *latest, || format!("{running:?} of one topic move, {allowed} may"));
+        }
+    }
+
+    /// Whether an end of a move died under it and came back: others may have begun meanwhile, since
+    /// a move with a dead end holds no place.
+    fn returned_under(&self, partition: PartitionId, state: &State) -> bool {
+        let planned = self.parts.get(&partition).and_then(|part| part.plan.since);
+        let Some((row, planned)) = state.assignment(partition).zip(planned) else { return false };
+        [Some(row.owner), row.target].into_iter().flatten().any(|end| {
+            let returned = self.nodes.get(&end).and_then(|witness| witness.returned);
+            returned.is_some_and(|returned| returned >= planned)
+        })
+    }
+
     /// A gate of a partition froze.
     pub(super) fn check_frozen(&self, partition: PartitionId, cx: &mut Cx<'_>) {
         let Some(state) = self.state() else { return };
@@ -52,11 +97,17 @@ impl Book {
         let rows = state.topic(topic).map_or(1, |topic| topic.partitions as usize);
         let is_frozen = |partition: PartitionId| {
             let part = self.parts.get(&partition)?;
-            let last = part.last()?;
+            let last = part.last().filter(|last| !is_dead(state, last.owner))?;
+            let planned = part.plan.since?;
+            if self.returned_under(partition, state) {
+                return None;
+            }
             part.freezes
                 .iter()
                 .any(|frozen| {
                     frozen.until.is_none()
+                        && frozen.since >= planned
+                        && !part.is_over(frozen.token)
                         && (frozen.node, frozen.token.epoch) == (last.owner, last.epoch)
                 })
                 .then_some(partition)

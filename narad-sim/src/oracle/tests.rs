@@ -265,6 +265,7 @@ impl Bench {
         let capture = Capture { token, listing, position, digest: Digest(7) };
         let (node, partition) = (NodeId(node), self.p(0));
         self.tell(Fact::Captured { node, partition, capture: &capture });
+        self.tell(Fact::CaptureTold { node, partition, token: capture.token });
         capture
     }
 

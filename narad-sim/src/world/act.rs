@@ -1,19 +1,19 @@
 //! What steps do: to machines, links, clocks, disks, the load, and the cluster as an operator.
 
 mod disks;
+mod heal;
 mod operator;
 
 use std::time::Duration;
 
 use narad_core::ids::NodeId;
 
-use super::clients::ClientDue;
 use super::observe::At;
 use super::script::Place;
 use super::traffic::address;
 use super::{Due, World};
 use crate::clock::Clock;
-use crate::net::{Parcel, Slow};
+use crate::net::Slow;
 use crate::oracle::Fact;
 use crate::scenario::{Action, Label, Platter, Side};
 use crate::time::Time;
@@ -283,7 +283,7 @@ impl World {
             }
             Action::Consume { partition, .. } => {
                 let Some(partition) = self.partition(partition) else { return };
-                self.schedule(self.now, Due::Client(ClientDue::Fetch(partition)));
+                self.plan_fetch(partition, self.now);
             }
             Action::Ack { partition, offset, epoch, node } => {
                 let Some(partition) = self.partition(partition) else { return };
@@ -454,37 +454,5 @@ impl World {
             }
         }
         links
-    }
-
-    /// Makes links, disks, clocks and processes whole again.
-    pub(crate) fn heal_everything(&mut self) {
-        let parcels: Vec<(Parcel, Time)> = self.net.heal_all(self.now);
-        self.release_parcels(parcels);
-        let healed = self.net.wire().healed();
-        self.net.set_wire(healed);
-        for due in self.script.release_all() {
-            self.schedule(self.now, due);
-        }
-        for at in 0..self.machines.len() {
-            let now = self.now;
-            self.heal_disk(at);
-            let machine = &mut self.machines[at];
-            machine.clock.set_rate(now, 0);
-            machine.clock.go(now);
-            machine.lags_until = Time::ZERO;
-            self.catch_up(at);
-            self.go_on(at);
-            self.clock_changed(at);
-            let machine = &self.machines[at];
-            let takes_part = machine.node.is_some() || machine.joins_through.is_some();
-            if machine.process.is_none() && takes_part {
-                self.machines[at].wanted = true;
-                self.schedule(now, Due::Start(at));
-            }
-        }
-        if let Some(log) = self.log.as_mut() {
-            log.set_faults(crate::metastore::Faults::default());
-        }
-        self.reach_changed();
     }
 }

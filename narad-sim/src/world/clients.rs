@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use narad_core::ids::{Epoch, Offset, PartitionId, TopicId};
 use narad_core::metastore::State;
+use rustc_hash::FxHashMap;
 
 use super::consumers::Consumer;
 use super::machine::Machine;
@@ -60,7 +61,8 @@ pub(crate) struct Clients {
     pub(crate) is_busy: bool,
     pub(super) consumers: BTreeMap<PartitionId, Consumer>,
     producers: BTreeMap<PartitionId, Producer>,
-    pub(super) waiting: BTreeMap<RequestNo, Waiting>,
+    /// Looked up and never walked through.
+    pub(super) waiting: FxHashMap<RequestNo, Waiting>,
     /// When each request is given up, the earliest first; those with an answer included.
     patience: VecDeque<(Time, RequestNo)>,
     next_request: u64,
@@ -101,7 +103,7 @@ impl Clients {
             is_busy: true,
             consumers: BTreeMap::new(),
             producers: BTreeMap::new(),
-            waiting: BTreeMap::new(),
+            waiting: FxHashMap::default(),
             patience: VecDeque::new(),
             next_request: 0,
             next_record: 0,

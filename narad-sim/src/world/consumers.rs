@@ -15,6 +15,8 @@ use crate::time::Time;
 pub(super) struct Consumer {
     /// Where it goes on; `None`: where the acknowledged position is.
     next: Option<(Epoch, Offset)>,
+    /// Whether it goes back to where the acknowledged position is, after the next answer.
+    looks_back: bool,
     /// When it was last given something, or looked back.
     last_some: Time,
     /// When it fetches next; `None` while it waits for an answer.
@@ -33,12 +35,11 @@ impl Consumer {
     const POLL_EVERY: Duration = Duration::from_millis(500);
     /// How long without anything new before a consumer looks at what it has not acknowledged.
     const LOOK_BACK_AFTER: Duration = Duration::from_secs(2);
-    /// Records in one answer after which there may be more.
-    const MANY: usize = 64;
 
     pub(super) const fn new(random: Random) -> Self {
         Self {
             next: None,
+            looks_back: false,
             last_some: Time::ZERO,
             due: None,
             earliest: Time::ZERO,
@@ -75,8 +76,12 @@ impl World {
         self.send_as_client(by, to, request, Payload::Fetch(Fetch { request, partition, from }));
     }
 
-    /// Plans the fetch after one that went wrong.
+    /// Plans the fetch after one that went wrong. Where the consumer was, it still is: only what is
+    /// answered, and brings nothing new, makes it look back.
     pub(super) fn fetch_again(&mut self, partition: PartitionId) {
+        if let Some(consumer) = self.clients.consumers.get_mut(&partition) {
+            consumer.last_some = self.now;
+        }
         self.fetch_later(partition, false, true);
     }
 
@@ -118,7 +123,8 @@ impl World {
         let now = self.now;
         let Some(consumer) = self.clients.consumers.get_mut(&partition) else { return };
         consumer.has_news = true;
-        let soon = consumer.earliest.max(now);
+        let begins = Time::from_start(self.clients.load.consume.from);
+        let soon = consumer.earliest.max(now).max(begins);
         if consumer.due.is_some_and(|due| soon < due) {
             self.plan_fetch(partition, soon);
         }
@@ -129,17 +135,18 @@ impl World {
         else {
             return;
         };
-        let Fetched::Records { epoch, records } = outcome else {
+        let Fetched::Records { epoch, records, more } = outcome else {
             return self.fetch_again(partition);
         };
         let Some(consumer) = self.clients.consumers.get_mut(&partition) else { return };
+        let looks_back = std::mem::take(&mut consumer.looks_back);
         let Some((last, _)) = records.last() else {
-            return self.fetch_later(partition, false, false);
+            consumer.next = consumer.next.filter(|_| !looks_back);
+            return self.fetch_later(partition, false, more);
         };
-        consumer.next = Some((epoch, last.next()));
+        consumer.next = Some((epoch, last.next())).filter(|_| !looks_back);
         self.plan_acks(partition, machine, epoch, &records);
-        let is_full = records.len() >= Consumer::MANY;
-        self.fetch_later(partition, true, is_full);
+        self.fetch_later(partition, true, more);
     }
 
     fn plan_acks(
@@ -190,8 +197,8 @@ impl World {
             return;
         };
         if !taken && let Some(consumer) = self.clients.consumers.get_mut(&partition) {
-            // Whatever was not taken is delivered again.
-            consumer.next = None;
+            // Whatever was not taken is delivered again, after what comes next.
+            consumer.looks_back = true;
         }
     }
 }

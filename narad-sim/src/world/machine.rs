@@ -85,8 +85,6 @@ pub(crate) struct Process {
     pub(crate) requests: BTreeMap<RequestId, Asker>,
     pub(crate) next_request: u64,
     pub(crate) running: BTreeMap<OpId, Running>,
-    /// Questions that a step holds up.
-    pub(crate) held_up: BTreeMap<OpId, Operation>,
     pub(crate) appends: BTreeMap<PartitionId, Appending>,
     /// Freezes that wait for an append to end.
     pub(crate) freezing: BTreeMap<OpId, PartitionId>,
@@ -102,6 +100,8 @@ pub(crate) struct Asker {
     pub(crate) life: u64,
     pub(crate) op: OpId,
     pub(crate) request: Request,
+    /// When it came.
+    pub(crate) received: Time,
 }
 
 /// At which step of the disk the power goes, what it leaves, and for how long.
@@ -139,6 +139,8 @@ pub(crate) struct Batch {
     pub(crate) pending: Pending,
     pub(crate) from: Vec<(usize, u64, Produce)>,
     pub(crate) records: Vec<Record>,
+    /// Their ids.
+    pub(crate) ids: Vec<u64>,
     pub(crate) appended: Option<Result<Appended, LogError>>,
 }
 

@@ -111,7 +111,12 @@ pub(crate) struct Fetch {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Fetched {
-    Records { epoch: Epoch, records: Vec<(Offset, u64)> },
+    /// `more`: whether there are records behind them.
+    Records {
+        epoch: Epoch,
+        records: Vec<(Offset, u64)>,
+        more: bool,
+    },
     Refused,
 }
 

@@ -8,7 +8,8 @@ use crate::time::Time;
 /// Everything that is due, ordered by instant, then by when it was scheduled.
 #[derive(Debug)]
 pub(crate) struct Queue<T> {
-    order: BinaryHeap<Reverse<(Time, u64, u32)>>,
+    /// Instant, sequence and place of each, packed so that one comparison orders them.
+    order: BinaryHeap<Reverse<u128>>,
     items: Vec<Option<T>>,
     free: Vec<u32>,
     sequence: u64,
@@ -30,26 +31,37 @@ impl<T> Queue<T> {
             self.items[place as usize] = Some(item);
             place
         } else {
-            let place = u32::try_from(self.items.len()).expect("fewer than 2^32 things are due");
+            let place =
+                u32::try_from(self.items.len()).ok().filter(|place| *place < 1 << PLACE_BITS);
+            let place = place.expect("fewer than 2^24 things are due at once");
             self.items.push(Some(item));
             place
         };
-        self.order.push(Reverse((at, self.sequence, place)));
+        let key = u128::from(at.0) << 64 | u128::from(self.sequence) << PLACE_BITS;
+        self.order.push(Reverse(key | u128::from(place)));
         self.sequence += 1;
     }
 
     /// Returns when the next thing is due.
     pub(crate) fn next_at(&self) -> Option<Time> {
-        self.order.peek().map(|Reverse((at, ..))| *at)
+        self.order.peek().map(|Reverse(key)| instant(*key))
     }
 
     /// Takes the next thing.
     pub(crate) fn pop(&mut self) -> Option<(Time, T)> {
-        let Reverse((at, _, place)) = self.order.pop()?;
+        let Reverse(key) = self.order.pop()?;
+        let place = u32::try_from(key & ((1 << PLACE_BITS) - 1)).expect("it has no more bits");
         self.free.push(place);
         let item = self.items[place as usize].take().expect("a place is used once");
-        Some((at, item))
+        Some((instant(key), item))
     }
+}
+
+/// Bits of a place. The 40 that are left number what is ever scheduled: a trillion.
+const PLACE_BITS: u32 = 24;
+
+const fn instant(key: u128) -> Time {
+    Time((key >> 64) as u64)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use narad_core::ids::{ByteCount, Epoch, Offset, PartitionId};
 use narad_core::node::Event;
+use narad_core::planted::{Bug, is_planted};
 use narad_runtime::broker::SlotError;
 use narad_runtime::log::{Record, Retention};
 
@@ -57,12 +58,13 @@ impl World {
         };
         let (mut from, mut records): (Vec<_>, Vec<Record>) = (Vec::new(), Vec::new());
         while records.len() < Self::APPEND_RECORDS_MAX {
-            let Some((client, life, produce)) = appending.waiting.pop_front() else { break };
-            records.extend_from_slice(&produce.records);
+            let Some((client, life, mut produce)) = appending.waiting.pop_front() else { break };
+            records.append(&mut produce.records);
             from.push((client, life, produce));
         }
         let (epoch, node) = (pending.epoch(), it.node);
-        appending.batch = Some(Batch { pending, from, records, appended: None });
+        let ids = records.iter().map(id_of).collect();
+        appending.batch = Some(Batch { pending, from, records, ids, appended: None });
         let delay = it.slower_by + it.latency.duration(range);
         let at = self.after_disk(machine, delay);
         if let Some(node) = node {
@@ -117,7 +119,7 @@ impl World {
         let told = appended.as_ref().ok().map(|appended| appended.first);
         let is_poisoned = appended.is_err();
         batch.appended = Some(appended);
-        let ids: Vec<u64> = batch.records.iter().map(id_of).collect();
+        let ids = batch.ids.clone();
         let pause = Duration::from_micros(1 + it.latency.below(20));
         if let Some(first) = told {
             self.observe(Fact::Appended { node, partition, epoch, first, ids: &ids });
@@ -140,14 +142,13 @@ impl World {
         let Some(batch) = process.appends.get_mut(&partition).and_then(|it| it.batch.take()) else {
             return;
         };
-        let Batch { pending, from, records, appended } = batch;
+        let Batch { pending, from, ids, appended, .. } = batch;
         let epoch = pending.epoch();
         let appended = appended.expect("it is judged after it was written");
         let first = appended.as_ref().map(|appended| appended.first);
         let is_durable = appended.is_ok();
         let first = first.unwrap_or(Offset(0));
         let judged = process.broker.seat(partition).slot.finish(pending, appended);
-        let ids: Vec<u64> = records.iter().map(id_of).collect();
         let ending = if judged.is_ok() { Ending::Ok } else { Ending::Rejected };
         match judged {
             Ok(committed) => {
@@ -196,9 +197,11 @@ impl World {
         let partition = fetch.partition;
         let bandwidth = self.net.bandwidth(address(machine), address(from));
         let bytes_max = Self::fetch_bytes_max(bandwidth);
-        let outcome = if let Some((epoch, hwm, records)) = read_next(process, fetch, bytes_max) {
+        let next = read_next(process, fetch, bytes_max);
+        let outcome = if let Some((epoch, hwm, records, more)) = next {
+            self.goes_on(machine, fetch, epoch);
             self.handed_out(partition, machine, epoch, hwm, &records);
-            Fetched::Records { epoch, records }
+            Fetched::Records { epoch, records, more }
         } else {
             if let Some(node) = self.machines[machine].node {
                 self.observe(Fact::ReadRefused { node, partition });
@@ -208,6 +211,16 @@ impl World {
         let payload = Payload::Fetched { request: fetch.request, outcome };
         let life = self.machines[machine].life;
         self.send(Message { from: machine, to: from, life, payload, line: 0 });
+    }
+
+    /// Tells of a consumer that was in an earlier reign and goes on in this one.
+    fn goes_on(&mut self, machine: usize, fetch: &Fetch, epoch: Epoch) {
+        let Some(was) = fetch.from.filter(|(of, _)| *of < epoch) else { return };
+        let it = &self.machines[machine];
+        let (Some(node), Some(process)) = (it.node, it.process.as_ref()) else { return };
+        if let Some(from) = goes_on_at(process, fetch, epoch) {
+            self.observe(Fact::GoesOn { node, partition: fetch.partition, was, from });
+        }
     }
 
     /// Tells of records that a consumer is given, run by run: there are gaps where some were
@@ -238,10 +251,10 @@ impl World {
         process.ground.set_now(it.clock.local(now));
         let mut position = None;
         let taken = process.broker.find(partition).is_some_and(|seat| {
-            let before = seat.slot.log().map(|log| log.position().committed).unwrap_or_default();
             let taken = seat.slot.acknowledge(epoch, |log| {
                 let after = log.ack(offset)?;
-                if after.committed != before {
+                // Only if it has moved past the record can it have moved at all.
+                if after.committed > Some(offset) {
                     position = Some((after, log.bounds().hwm));
                 }
                 Ok(())
@@ -301,8 +314,8 @@ impl World {
     }
 }
 
-/// Reign, high watermark, and what comes next.
-type Next = (Epoch, Offset, Vec<(Offset, u64)>);
+/// Reign, high watermark, what comes next, and whether there is more of it.
+type Next = (Epoch, Offset, Vec<(Offset, u64)>, bool);
 
 fn read_next(process: &super::machine::Process, fetch: &Fetch, bytes_max: usize) -> Option<Next> {
     let seat = process.broker.find(fetch.partition)?;
@@ -310,15 +323,25 @@ fn read_next(process: &super::machine::Process, fetch: &Fetch, bytes_max: usize)
     let bounds = log.bounds();
     let position = log.position();
     let committed = position.committed.unwrap_or(bounds.start).max(bounds.start);
-    let from = match fetch.from {
-        Some((of, offset)) if of == epoch => offset.max(committed),
-        Some(_) | None => committed,
-    };
+    let from = goes_on_at(process, fetch, epoch).map_or(committed, |from| from.max(committed));
     let records = log.read(from, bytes_max).ok()?;
+    let more = records.last().is_some_and(|(last, _)| last.next() < bounds.hwm);
     let records = records
         .iter()
         .filter(|(offset, _)| !position.acked_ahead.contains(offset))
         .map(|(offset, record)| (*offset, id_of(record)))
         .collect();
-    Some((epoch, bounds.hwm, records))
+    Some((epoch, bounds.hwm, records, more))
+}
+
+/// Returns where a consumer goes on that was somewhere before: of an earlier reign, where the next
+/// one begins, if it was past that (H15). `None` if it was nowhere, or in a reign that is none here.
+fn goes_on_at(process: &super::machine::Process, fetch: &Fetch, epoch: Epoch) -> Option<Offset> {
+    let (of, at) = fetch.from?;
+    if of == epoch || is_planted(Bug::PositionNotClamped) {
+        return Some(at);
+    }
+    let row = process.replica.node().state().assignment(fetch.partition)?;
+    let next = row.lineage.iter().find(|reign| reign.epoch > of)?;
+    Some(at.min(next.start))
 }
