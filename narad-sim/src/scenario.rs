@@ -102,8 +102,9 @@ section! {
         /// What is made whole for the second phase.
         "heals" heals: def Heals = Heals::All => "\"core\"";
         /// Invariants of which it violates one or more once the bug of the hole that it is named
-        /// after is planted; none where another rule stands in the way of harm. A run does not
-        /// look at it: the tests of the files under `scenarios/` do.
+        /// after is planted; none where another rule stands in the way of harm, and `expect` where
+        /// nothing but an expectation of the file can tell. A run does not look at it: the tests
+        /// of the files under `scenarios/` do.
         "violates" violates: def Vec<String> = Vec::new() => "[\"S2\"]";
     }
 }

@@ -86,6 +86,9 @@ impl CopyRun {
                     Err(fault) => {
                         // The range may have been written in part.
                         cx.desk.stage.trim_due = true;
+                        if matches!(fault, Fault::Mismatch { .. }) {
+                            cx.desk.stage.misfits(flight.extent.base);
+                        }
                         self.fail(fault);
                     }
                 }

@@ -26,6 +26,8 @@ pub(super) struct Stage {
     pub(super) trim_due: bool,
     /// Whether bytes past `durable` may be lost: a checkpoint has failed (H17).
     pub(super) doubt: bool,
+    /// The extent of which the last range that was copied did not fit what was staged.
+    doubted: Option<Offset>,
 }
 
 /// What a listing made superfluous.
@@ -47,6 +49,7 @@ impl Stage {
             trim_due: manifest.is_some(),
             outlived: false,
             doubt: false,
+            doubted: None,
             working: manifest.clone(),
             durable: manifest,
         };
@@ -149,6 +152,17 @@ impl Stage {
         self.trim_due = true;
         if let Some(working) = self.working.as_mut() {
             working.extents.retain(|staged| base.is_some_and(|base| staged.base != base));
+        }
+    }
+
+    /// What was staged of an extent does not go together with what comes after it. The first time
+    /// the way is to blame; the second time what is staged is, perhaps since the disk lost some of
+    /// it: all of it is copied again.
+    pub(super) fn misfits(&mut self, base: Offset) {
+        if self.doubted.take() == Some(base) {
+            self.forget(Some(base));
+        } else {
+            self.doubted = Some(base);
         }
     }
 

@@ -296,6 +296,12 @@ impl AbstractLog {
         }
     }
 
+    /// Lets nothing take longer than that from one node to another from now on.
+    pub fn hurry(&mut self, hop_max: Duration) {
+        let hop = &self.pace.hop;
+        self.pace.hop = (*hop.start()).min(hop_max)..=(*hop.end()).min(hop_max);
+    }
+
     /// Changes what goes wrong by chance from now on.
     pub const fn set_faults(&mut self, faults: Faults) {
         self.faults = faults;

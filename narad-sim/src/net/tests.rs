@@ -107,6 +107,22 @@ fn a_cut_has_a_direction() {
     assert!(net.arrives(n(1), n(1)) && net.talks(n(1), n(1)));
 }
 
+/// However much clients send, what nodes say to each other goes on: clients wait while a link has
+/// more of theirs than half of it carries.
+#[test]
+fn clients_leave_half_of_a_link_to_nodes() {
+    let mut net = net(Wire { bandwidth: 64 << 10, ..Wire::default() });
+    let mut sent = 0;
+    while !net.is_full(Time::ZERO, n(1), n(2)) {
+        net.send(Time::ZERO, n(1), n(2), Lane::Data, 1 << 10);
+        sent += 1;
+    }
+    assert_eq!(sent, 9, "a quarter of a second at half of 64 KiB, and the one that fills it");
+    assert!(arrival(net.send(Time::ZERO, n(1), n(2), Lane::Peer, 100)) < Time(200 * MILLI));
+    assert!(!net.is_full(Time::ZERO, n(2), n(1)) && !net.is_full(Time(100 * MILLI), n(1), n(2)));
+    assert_eq!(net.bandwidth(n(1), n(2)), 64 << 10);
+}
+
 /// Fault model, 1: what a clogged link holds comes later, all of it, in order.
 #[test]
 fn a_clogged_link_holds_what_is_sent_until_it_flows() {

@@ -206,7 +206,8 @@ impl Book {
         let policy = matches!(entry.command, Command::SetPolicy(_)).then(|| state.policy().clone());
         // An entry that halts the log halts every node alike.
         let outcome = state.apply(index, entry).ok()?;
-        let asked = self.asked.remove(&entry.proposal);
+        // An entry may be in the log twice, and the second may find what the first did not.
+        let asked = self.asked.get(&entry.proposal).copied();
         self.last = Some((
             index,
             match outcome.reply {

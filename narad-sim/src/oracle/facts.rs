@@ -176,8 +176,8 @@ impl Oracle {
                         cx,
                     );
                 }
-                let new = self.deliveries.delivered(ids);
-                if let Some(part) = self.book.part_mut(partition).filter(|_| new) {
+                self.deliveries.delivered(ids);
+                if let Some(part) = self.book.part_mut(partition) {
                     part.delivered = cx.now;
                 }
             }

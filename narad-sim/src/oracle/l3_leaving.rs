@@ -2,8 +2,9 @@
 //! otherwise it reports the blocking reason.
 //!
 //! At the end of the healing a node that drains must be retired and out of the configuration,
-//! unless the pre-flight names a blocker, one of its moves reports what it waits for, or its disk
-//! holds records that nobody else is known to have, which it reports.
+//! unless the pre-flight names a blocker, moves are under way, one of its moves or another of their
+//! topics (half of which stays where it is, S14) reports what it waits for, or its disk holds
+//! records that nobody else is known to have, which it reports.
 
 use narad_core::controller::preflight;
 use narad_core::metastore::{Member, Status};
@@ -30,6 +31,17 @@ pub(super) fn waits_for(member: &Member, all: &Healed<'_>, cx: &Cx<'_>) -> Resul
     let waiting = all.state.owned_by(node).find(|partition| all.reported.contains_key(partition));
     if let Some(reason) = waiting.and_then(|partition| all.reported.get(&partition)) {
         return Err(reason.clone());
+    }
+    // One move after the other: L1 judges each, and S13 how many there are.
+    if all.state.targeted().any(|partition| !all.reported.contains_key(&partition)) {
+        return Err("moves are under way".into());
+    }
+    let mut topics = all.state.owned_by(node).map(|partition| partition.topic);
+    let busy = topics.find_map(|topic| {
+        all.state.targeted_of_topic(topic).find_map(|partition| all.reported.get(&partition))
+    });
+    if let Some(reason) = busy {
+        return Err(format!("a move of its topic waits: {reason}"));
     }
     let left = cx.look.node(node).and_then(|node| node.left_behind().next());
     match left {

@@ -3,6 +3,7 @@
 //! Judged at the end of the healing, on the disks of nodes that are there: a directory that the log
 //! proves dead must be gone, and so must staging that nobody wants while its source is alive. What
 //! was left behind must have been produced again, unless the node reports that it still holds it.
+//! Nothing is judged of a partition whose plan or owner changed a moment ago.
 
 use narad_core::ids::NodeId;
 
@@ -17,6 +18,10 @@ pub(super) fn check(part: &Part, node: NodeId, all: &Healed<'_>, cx: &mut Cx<'_>
     let Some(machines) = cx.look.node(node).filter(|machines| !machines.is_retired()) else {
         return;
     };
+    let moment = all.config.request_timeout * 4 + all.config.retry_max;
+    if cx.now.since(part.plan.moved) <= moment {
+        return;
+    }
     let row = all.state.assignment(part.id);
     for directory in cx.look.directories(node, part.id) {
         let stays = match directory {

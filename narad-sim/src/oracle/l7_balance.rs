@@ -1,7 +1,7 @@
 //! L7: placement converges to balance.
 //!
-//! Judged at the end of the healing: a plan of the committed state is empty, unless moves are
-//! paused, nobody leads, or a move that is under way reports what it waits for.
+//! Judged at the end of the healing: a plan of the committed state is empty, unless moves are under way or
+//! paused, or nobody leads.
 
 use narad_core::controller::placement;
 use narad_core::metastore::Member;
@@ -12,6 +12,10 @@ use super::sink::{Cx, Subject};
 
 pub(super) fn check(all: &Healed<'_>, cx: &mut Cx<'_>) {
     if all.leader.is_none() || all.state.policy().paused || !all.reported.is_empty() {
+        return;
+    }
+    // The rest may have to wait for moves that are under way, which L1 judges.
+    if all.state.targeted().len() > 0 {
         return;
     }
     let receiver = all.state.members().any(Member::is_receiver);

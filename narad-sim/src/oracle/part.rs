@@ -22,7 +22,7 @@ pub(super) struct Part {
     pub(super) gone: bool,
     /// Acknowledged records, in the order in which they were (S1, S11).
     pub(super) acked: Vec<Acked>,
-    /// When a record of it was last delivered for the first time (S11).
+    /// When a record of it was last delivered (S11).
     pub(super) delivered: Time,
     /// Directories that something other than the machines has changed.
     pub(super) damaged: BTreeSet<(NodeId, Directory)>,
@@ -262,6 +262,11 @@ impl Part {
     /// Whether a log that was ever live has lost bytes, so that its copies have holes, too.
     pub(super) fn has_holes(&self) -> bool {
         self.reigns.iter().any(|reign| self.is_damaged(reign.owner, reign.data))
+    }
+
+    /// Whether the log has ended a freeze.
+    pub(super) fn is_over(&self, token: Token) -> bool {
+        self.holds.iter().any(|hold| hold.ended && hold.capture.token == token)
     }
 
     /// Ends every freeze at a gate that the predicate picks.

@@ -4,8 +4,9 @@
 //! A freeze is also over once no flip can rest on it any more: when a row with a later move id is
 //! in the log, or a later life of the source. After the flip, nothing may be appended in the old
 //! epoch at all: the source stays frozen until it has applied the flip (S8). A thaw that comes
-//! before the log has ended the freeze is a breach by itself, whether or not an append follows. No
-//! clock takes part.
+//! before the log has ended the freeze is a breach by itself, whether or not an append follows;
+//! unless no destination was ever told of the token, so that no flip can name it. No clock takes
+//! part.
 
 use narad_core::ids::{Epoch, Incarnation, MoveId, NodeId, Token};
 use narad_core::partition::Capture;

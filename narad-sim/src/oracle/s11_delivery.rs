@@ -29,12 +29,11 @@ pub(super) struct Deliveries {
 }
 
 impl Deliveries {
-    /// Returns whether any of them is new.
-    pub(super) fn delivered(&mut self, ids: &[u64]) -> bool {
+    /// Records are handed to a consumer.
+    pub(super) fn delivered(&mut self, ids: &[u64]) {
         let new = ids.iter().filter(|id| self.seen.insert(**id)).count() as u64;
         self.delivered += ids.len() as u64;
         self.duplicates += ids.len() as u64 - new;
-        new > 0
     }
 }
 
@@ -62,8 +61,9 @@ pub(super) fn handed_out(
 }
 
 /// Whatever was acknowledged in a partition that is served was delivered. `left`: nodes that report
-/// that they hold what a flip left behind. `moment`: how long nothing new has been delivered if its
-/// consumers have come to the end.
+/// that they hold what a flip left behind. `moment`: how long nothing has been delivered if its
+/// consumers have come to the end. One that leaves much unacknowledged is given the same records
+/// again before it is given new ones.
 pub(super) fn finish(
     part: &Part,
     deliveries: &Deliveries,

@@ -6,7 +6,9 @@
 //! a heartbeat. An operator's move that the leader had not applied does not count: nothing bounds
 //! how many of those there are. A policy that was narrowed a moment ago does not count yet, because the command was
 //! admitted under the wider one. The second part is judged at every capture, of gates that are
-//! frozen by the present owner in the present epoch: another's freeze stops nobody.
+//! frozen by the present owner in the present epoch, for the move that the log has: another's
+//! freeze stops nobody. Nor does one count that the log has ended, since its node has only not
+//! heard of it yet, or whose node is dead: the planner cannot know of either, and goes on.
 
 use std::time::Duration;
 
@@ -52,11 +54,14 @@ impl Book {
         let rows = state.topic(topic).map_or(1, |topic| topic.partitions as usize);
         let is_frozen = |partition: PartitionId| {
             let part = self.parts.get(&partition)?;
-            let last = part.last()?;
+            let last = part.last().filter(|last| !is_dead(state, last.owner))?;
+            let planned = part.plan.since?;
             part.freezes
                 .iter()
                 .any(|frozen| {
                     frozen.until.is_none()
+                        && frozen.since >= planned
+                        && !part.is_over(frozen.token)
                         && (frozen.node, frozen.token.epoch) == (last.owner, last.epoch)
                 })
                 .then_some(partition)

@@ -195,10 +195,12 @@ fn check_head(scenario: &Scenario, problems: &mut Problems) {
     }
     for invariant in &head.violates {
         let number = |kind: char| invariant.strip_prefix(kind).and_then(|rest| rest.parse().ok());
-        let known = number('S').is_some_and(|number: u8| (1..=18).contains(&number))
+        let known = invariant == "expect"
+            || number('S').is_some_and(|number: u8| (1..=18).contains(&number))
             || number('L').is_some_and(|number: u8| (1..=7).contains(&number));
         if !known {
-            let text = format!("\"{invariant}\" is no invariant: give S1 to S18 or L1 to L7");
+            let text =
+                format!("\"{invariant}\" is no invariant: give S1 to S18, L1 to L7, or expect");
             problems.push("violates", text);
         }
     }

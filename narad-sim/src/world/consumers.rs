@@ -116,7 +116,8 @@ impl World {
         let now = self.now;
         let Some(consumer) = self.clients.consumers.get_mut(&partition) else { return };
         consumer.has_news = true;
-        let soon = consumer.earliest.max(now);
+        let begins = Time::from_start(self.clients.load.consume.from);
+        let soon = consumer.earliest.max(now).max(begins);
         if consumer.due.is_some_and(|due| soon < due) {
             self.plan_fetch(partition, soon);
         }

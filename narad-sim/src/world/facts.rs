@@ -25,6 +25,7 @@ use super::message::{partition_noted, partition_of_command};
 use super::observe::{At, standing_text};
 use super::records::id_of;
 use super::script::Moment;
+use crate::metastore::AbstractLog;
 use crate::net::Net;
 use crate::oracle::{Directory, Fact, LogView, Look, Origin};
 use crate::scenario::vocabulary::{command_name, note_name, phase_name, waiting_name};
@@ -405,6 +406,7 @@ pub(crate) struct View<'a> {
     pub(crate) machines: &'a [Machine],
     pub(crate) by_node: &'a [Option<usize>],
     pub(crate) net: &'a Net,
+    pub(crate) log: Option<&'a AbstractLog>,
 }
 
 impl View<'_> {
@@ -435,10 +437,15 @@ impl Look for View<'_> {
         let leads = |machine: &&Machine| {
             let process = machine.process.as_ref()?;
             let node = machine.node?;
-            (process.replica.node().leader() == Some(node))
-                .then_some((process.replica.term(), node))
+            // The abstract log has no terms, but it knows whom it follows.
+            let leads = self.log.is_some_and(|log| log.leader() == Some(node));
+            (process.replica.node().leader() == Some(node)).then_some((
+                leads,
+                process.replica.term(),
+                node,
+            ))
         };
-        self.machines.iter().filter_map(|machine| leads(&machine)).max().map(|(_, node)| node)
+        self.machines.iter().filter_map(|machine| leads(&machine)).max().map(|(.., node)| node)
     }
 
     fn talks(&self, a: NodeId, b: NodeId) -> bool {

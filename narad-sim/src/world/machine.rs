@@ -85,8 +85,6 @@ pub(crate) struct Process {
     pub(crate) requests: BTreeMap<RequestId, Asker>,
     pub(crate) next_request: u64,
     pub(crate) running: BTreeMap<OpId, Running>,
-    /// Questions that a step holds up.
-    pub(crate) held_up: BTreeMap<OpId, Operation>,
     pub(crate) appends: BTreeMap<PartitionId, Appending>,
     /// Freezes that wait for an append to end.
     pub(crate) freezing: BTreeMap<OpId, PartitionId>,

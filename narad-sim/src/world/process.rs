@@ -150,7 +150,6 @@ impl World {
             requests: BTreeMap::new(),
             next_request: 0,
             running: BTreeMap::new(),
-            held_up: BTreeMap::new(),
             appends: BTreeMap::new(),
             freezing: BTreeMap::new(),
             phases: BTreeMap::new(),

@@ -50,7 +50,7 @@ impl<T> Queue<T> {
     /// Takes the next thing.
     pub(crate) fn pop(&mut self) -> Option<(Time, T)> {
         let Reverse(key) = self.order.pop()?;
-        let place = place(key);
+        let place = u32::try_from(key & ((1 << PLACE_BITS) - 1)).expect("it has no more bits");
         self.free.push(place);
         let item = self.items[place as usize].take().expect("a place is used once");
         Some((instant(key), item))
@@ -60,14 +60,8 @@ impl<T> Queue<T> {
 /// Bits of a place. The 40 that are left number what is ever scheduled: a trillion.
 const PLACE_BITS: u32 = 24;
 
-#[expect(clippy::cast_possible_truncation, reason = "the upper half of a key is its instant")]
 const fn instant(key: u128) -> Time {
     Time((key >> 64) as u64)
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "the lowest bits of a key are its place")]
-const fn place(key: u128) -> u32 {
-    key as u32 & ((1 << PLACE_BITS) - 1)
 }
 
 #[cfg(test)]

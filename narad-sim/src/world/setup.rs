@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use narad_core::config::{Config, Policy};
 use narad_core::effects::OpId;
 use narad_core::ids::{Incarnation, LogIndex, Name, NodeId, ProposalId, StoreUuid};
-use narad_core::metastore::{Addresses, Command, Configuration, Entry, Reply, State};
+use narad_core::metastore::{Addresses, Applied, Command, Configuration, Entry, Reply, State};
 use narad_runtime::disk::MemDisk;
 use narad_runtime::log::LogLimits;
 use narad_runtime::raft::{
@@ -230,7 +230,7 @@ fn genesis(setup: &Setup) -> State {
         let folded = state.apply(index, &Entry { proposal, by, command });
         let reply = folded.expect("every build knows these commands").reply;
         assert!(matches!(reply, Reply::Applied(_)), "the scenario cannot begin: {reply:?}");
-        index
+        reply
     };
     say(NodeId(1), Command::SetPolicy(setup.policy.clone()));
     for at in 0..founders {
@@ -245,7 +245,9 @@ fn genesis(setup: &Setup) -> State {
         let parent = topic.parent.as_ref().and_then(|parent| ids.get(&parent.0).copied());
         let name = Name::new(topic.name.0.clone()).expect("a scenario's topics have names");
         let create = Command::CreateTopic { name, partitions: topic.partitions, parent };
-        let id = narad_core::ids::TopicId(say(NodeId(1), create).0);
+        let Reply::Applied(Applied::Created(id)) = say(NodeId(1), create) else {
+            unreachable!("a topic that is created says what it is called");
+        };
         ids.insert(topic.name.0.clone(), id);
         if topic.owners.is_empty() {
             continue;

@@ -13,7 +13,8 @@ pub(crate) struct ScenarioFile {
     /// Its path below `scenarios/`, for people.
     pub(crate) path: String,
     /// The number that its name begins with, as `covers` writes it: `H1` of `h01b-late-flip.toml`.
-    pub(crate) number: String,
+    /// Only files in a folder for numbered things need have one.
+    pub(crate) number: Option<String>,
     pub(crate) scenario: Scenario,
 }
 
@@ -28,12 +29,13 @@ impl ScenarioFile {
 
     /// Tells what a run came to, with everything that did not hold.
     pub(crate) fn tell(&self, summary: &Summary) -> String {
-        let mut text = format!("{} ({}): {:?}", self.path, summary.metastore, summary.verdict());
+        let head = format!("{} ({}): {:?}", self.path, summary.metastore, summary.verdict());
+        let mut lines = vec![head];
         for violation in &summary.violations {
             let at = violation.at_us / 1_000;
-            text += &format!("\n    {} at {at} ms: {}", violation.invariant, violation.text);
+            lines.push(format!("    {} at {at} ms: {}", violation.invariant, violation.text));
         }
-        text
+        lines.join("\n")
     }
 }
 
@@ -67,12 +69,10 @@ fn read(root: &Path, path: &Path) -> ScenarioFile {
 }
 
 /// Returns `H1` of `h01-late-flip` and of `h01b-late-flip`.
-fn number(stem: &str) -> String {
+fn number(stem: &str) -> Option<String> {
     let digits = stem.trim_start_matches(|c: char| c.is_ascii_lowercase());
     let letters = &stem[..stem.len() - digits.len()];
     let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
-    let number: u16 = digits[..end].parse().unwrap_or_else(|_| {
-        panic!("{stem}: the name of a scenario begins with what it covers, such as h01 or c45")
-    });
-    format!("{}{number}", letters.to_ascii_uppercase())
+    let number: u16 = digits[..end].parse().ok()?;
+    Some(format!("{}{number}", letters.to_ascii_uppercase()))
 }

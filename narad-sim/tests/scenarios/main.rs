@@ -39,8 +39,10 @@ fn every_scenario_passes() {
 fn every_scenario_is_called_after_what_it_covers() {
     for ScenarioFile { path, number, scenario } in files::all() {
         assert!(!scenario.head.title.is_empty(), "{path} has a title");
-        let first = scenario.head.covers.first();
-        assert_eq!(first, Some(&number), "{path}: the first that it covers is in its name");
-        assert!(!scenario.expects.is_empty(), "{path} expects something");
+        if path.starts_with("holes") || number.is_some() {
+            let first = scenario.head.covers.first();
+            assert_eq!(first, number.as_ref(), "{path}: the first that it covers is in its name");
+        }
+        assert!(number.is_none() || !scenario.expects.is_empty(), "{path} expects something");
     }
 }

@@ -123,6 +123,31 @@ fn a_failed_checkpoint_takes_bytes_back() {
     assert_eq!(bench.answer(Outcome::Trim(Ok(()))), [copy(0, 64)]);
 }
 
+/// H16, `case_049`: a range that does not fit what is staged is asked for once more; if it does not
+/// fit again, what is staged is not what was written, and the extent is copied from its beginning.
+#[test]
+fn what_does_not_fit_twice_is_copied_from_the_beginning() {
+    fn resume(bench: &mut Bench) -> Vec<Does> {
+        bench.answer(Outcome::Copy(Err(Fault::Mismatch { base: Offset(0) })));
+        bench.wake();
+        let mut effects = bench.answer(Outcome::List(Ok(listing(100))));
+        loop {
+            let outcome = match effects.last() {
+                Some(Does::Run(Operation::Checkpoint(_))) => Outcome::Checkpoint(Ok(())),
+                Some(Does::Run(Operation::Trim { .. })) => Outcome::Trim(Ok(())),
+                _ => return effects,
+            };
+            effects = bench.answer(outcome);
+        }
+    }
+    let mut bench = Bench::listing();
+    bench.answer(Outcome::List(Ok(listing(100))));
+    bench.answer(Outcome::Checkpoint(Ok(())));
+    bench.answer(Outcome::Copy(Ok(copied(64))));
+    assert_eq!(resume(&mut bench), [copy(64, 36)]);
+    assert_eq!(resume(&mut bench), [copy(0, 64)]);
+}
+
 /// Rule 2: an answer that is not this machine's is noted and changes nothing.
 #[test]
 fn a_stale_answer_is_noted() {

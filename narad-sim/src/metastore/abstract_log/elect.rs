@@ -161,7 +161,7 @@ impl AbstractLog {
                 self.plan_news(node, takes);
             }
         } else {
-            self.plan_doubt(node);
+            self.plan_doubt(node, reach);
         }
         self.activate(node);
         self.apply_soon(node);
@@ -174,9 +174,14 @@ impl AbstractLog {
         self.schedule(takes, Due::News(node));
     }
 
-    fn plan_doubt(&mut self, node: NodeId) {
+    fn plan_doubt(&mut self, node: NodeId, reach: &dyn Reach) {
+        let Some(member) = self.members.get(&node) else { return };
+        let Some(believed) = member.believes else { return };
+        // A leader that goes on is heard by those that it reaches.
+        let goes_on = |it: &super::Member| it.is_stubborn && it.believes == Some(believed);
+        let leads_on = self.members.get(&believed).is_some_and(goes_on);
+        let keeps_on = leads_on && (believed == node || reach.talks(believed, node));
         let Some(member) = self.members.get_mut(&node) else { return };
-        let keeps_on = member.is_stubborn && member.believes == Some(node);
         if member.believes.is_some() && !member.awaits.doubt && !keeps_on {
             member.awaits.doubt = true;
             let timeout = self.timing.duration(self.pace.election.clone());

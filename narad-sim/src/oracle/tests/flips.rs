@@ -177,6 +177,21 @@ fn a_source_may_go_on_once_no_flip_can_rest_on_its_freeze() {
     }
 }
 
+/// Covers S9: a freeze that no destination was told of may end at any time.
+#[test]
+fn a_freeze_that_nobody_was_told_of_may_end() {
+    let (mut bench, _, mut capture) = captured();
+    let (node, partition, token) = (N1, bench.p(0), capture.token);
+    bench.commit(1, Command::Revoke { partition, token });
+    bench.tell(Fact::Thawed { node, partition, token });
+    capture.token = bench.token(2);
+    let token = capture.token;
+    bench.tell(Fact::Captured { node, partition, capture: &capture });
+    bench.tell(Fact::Thawed { node, partition, token });
+    bench.write(1, Attempt::birth(N1), 1, &[14]);
+    bench.holds();
+}
+
 /// Covers S7: a capture without an acknowledgement, a flip without the captured position, a new
 /// owner that forgets or falls back, one that runs ahead.
 #[test]

@@ -33,10 +33,7 @@ pub(in super::super) const ABOUT: &[(&str, &str)] = &[
     ("copy", "a range of bytes from the source to the destination's staging area"),
     // Works.
     ("barrier", "a read that sees everything committed before it; no step meets it"),
-    (
-        "survey",
-        "a barrier of the leader's controller, and how far each replica has come; no step meets it",
-    ),
+    ("survey", "a barrier of the leader's controller; no step meets it"),
     ("configure", "the set of voters and learners changes; no step meets it"),
     ("transfer", "the lead is handed over; no step meets it"),
     ("next-incarnation", "the number of the next life is made durable"),
