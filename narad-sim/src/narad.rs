@@ -11,6 +11,9 @@ use crate::scenario::{Bias, DrawOptions, MetastoreKind, Scenario, schema};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Narad;
 
+/// Mistakes that the abstract log does not have.
+const RAFTS: [&str; 2] = ["c41", "c42"];
+
 impl Laboratory for Narad {
     type Scenario = Scenario;
 
@@ -91,7 +94,9 @@ impl Laboratory for Narad {
         // One after the other, so that each has its turn early; of a pair of tries the first.
         let turn = usize::try_from(number / 2).ok()?.checked_rem(biases.len())?;
         let bias = biases.get(turn).map(|bias| about(*bias));
-        Some(self.draw(number, &DrawOptions { bias, ..DrawOptions::default() }))
+        // What is wrong with Raft, or with how it is used, shows only with it.
+        let metastore = RAFTS.contains(&plant::find(bug)?.number()).then_some(MetastoreKind::Raft);
+        Some(self.draw(number, &DrawOptions { bias, metastore, ..DrawOptions::default() }))
     }
 }
 

@@ -21,19 +21,23 @@ mod facts;
 mod healing;
 mod l1_moves;
 mod l2_freezes;
+mod l2_renewals;
 mod l3_leaving;
 mod l4_accept;
 mod l5_serving;
 mod l6_reclaim;
 mod l7_balance;
+mod law;
 mod look;
 mod part;
 mod s01_no_gap;
+mod s02_leases;
 mod s02_single_writer;
 mod s03_owner_has_data;
 mod s04_hidden_tail;
 mod s05_offset_stability;
 mod s06_force_gate;
+mod s06_reports;
 mod s07_position;
 mod s08_flip;
 mod s09_freeze_exclusion;
@@ -61,6 +65,7 @@ pub use look::{LogView, Look};
 use crate::outcome::{Summary, Violation};
 use crate::scenario::Ending;
 use book::Book;
+use s02_leases::Leases;
 use s11_delivery::Deliveries;
 use s12_plans::Plans;
 use sink::{Cx, Sink};
@@ -71,6 +76,7 @@ pub struct Oracle {
     config: Config,
     book: Book,
     plans: Plans,
+    leases: Leases,
     deliveries: Deliveries,
     tally: Tally,
     sink: Sink,
@@ -95,6 +101,7 @@ impl Oracle {
             config,
             book: Book::default(),
             plans: Plans::default(),
+            leases: Leases::default(),
             deliveries: Deliveries::default(),
             tally: Tally::default(),
             sink: Sink::default(),
@@ -115,6 +122,7 @@ impl Oracle {
         let mut sink = std::mem::take(&mut self.sink);
         let mut cx = Cx { event, now: look.now(), look, sink: &mut sink };
         self.book.check_everything("everything that happened", &mut cx);
+        self.book.check_fold(&mut cx);
         self.sink = sink;
     }
 

@@ -10,9 +10,10 @@ use std::hash::{Hash, Hasher};
 use narad_core::ids::{Incarnation, LogIndex, NodeId, PartitionId, ProposalId};
 use narad_core::metastore::{Applied, Assignment, Command, Entry, Member, Reply, State};
 
+use super::law::{Law, probe::Probes};
 use super::part::Part;
 use super::sink::{Cx, Subject};
-use super::{End, Origin, s16_monotone};
+use super::{End, Origin, s06_reports, s16_monotone};
 use crate::scenario::Ending;
 use crate::time::Time;
 
@@ -21,6 +22,9 @@ use crate::time::Time;
 pub(super) struct Book {
     /// The reference fold; `None` until the first state is seen.
     state: Option<State>,
+    /// What the fold must come to.
+    law: Law,
+    probes: Probes,
     /// How the newest entry ended.
     last: Option<(LogIndex, Ending)>,
     /// Fingerprints of the entries that were folded, from the one at `first` on.
@@ -50,6 +54,8 @@ pub(super) struct Witness {
     pub(super) applied: LogIndex,
     /// It has just been started: what it begins with may be told together with what it replays.
     fresh: bool,
+    /// When it was declared dead, if it is.
+    pub(super) died: Option<Time>,
     /// Its disk is another one than in its last life, which may have counted less far.
     pub(super) other_disk: bool,
 }
@@ -104,6 +110,7 @@ impl Book {
         for part in self.parts.values_mut() {
             part.serving.retain(|serving| serving.node != node);
             part.open.retain(|(open, _)| *open != node);
+            part.opened.remove(&node);
             part.thaw(now, |frozen| frozen.node == node);
             if part.consumers.life.is_some_and(|(owner, ..)| owner == node) {
                 part.consumers.life = None;
@@ -148,6 +155,7 @@ impl Book {
         }
         self.prints.clear();
         self.first = state.applied().0 + 1;
+        self.law = Law::of(state);
         self.state = Some(state.clone());
     }
 
@@ -206,6 +214,8 @@ impl Book {
         let policy = matches!(entry.command, Command::SetPolicy(_)).then(|| state.policy().clone());
         // An entry that halts the log halts every node alike.
         let outcome = state.apply(index, entry).ok()?;
+        self.law.compare(index, entry, &outcome, state, cx);
+        self.probes.follow(index, entry, (state, &self.law), cx);
         // An entry may be in the log twice, and the second may find what the first did not.
         let asked = self.asked.get(&entry.proposal).copied();
         self.last = Some((
@@ -229,6 +239,23 @@ impl Book {
             self.narrowed = Some((cx.now, before.max_in_flight));
         }
         Some(turn)
+    }
+
+    /// A node is heard, and answered, by the leader.
+    pub(super) fn hears(&mut self, node: NodeId, cx: &mut Cx<'_>) {
+        let (Some(known), Some(own)) = (&self.state, cx.look.node(node)) else { return };
+        for partition in known.outbound_of(node) {
+            if let Some(part) = self.parts.get_mut(&partition) {
+                s06_reports::heard(part, node, own.state(), known, cx);
+            }
+        }
+    }
+
+    /// Compares the whole of the fold with what it must come to.
+    pub(super) fn check_fold(&self, cx: &mut Cx<'_>) {
+        if let Some(state) = &self.state {
+            self.law.compare_all(state, cx);
+        }
     }
 
     /// Returns how the newest entry ended.
@@ -276,6 +303,7 @@ impl Book {
     ) {
         if let Some(state) = self.state.as_mut() {
             let _ = state.configure(index, configuration.clone());
+            self.law.configure(configuration);
         }
     }
 }

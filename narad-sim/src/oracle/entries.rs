@@ -9,8 +9,8 @@ use super::book::Turn;
 use super::part::{Began, Part, Reign};
 use super::sink::Cx;
 use super::{
-    Oracle, Origin, s04_hidden_tail, s06_force_gate, s07_position, s08_flip, s09_freeze_exclusion,
-    s15_leaving, s18_authority,
+    Oracle, Origin, s04_hidden_tail, s06_force_gate, s06_reports, s07_position, s08_flip,
+    s09_freeze_exclusion, s15_leaving, s18_authority,
 };
 
 impl Oracle {
@@ -97,6 +97,7 @@ impl Oracle {
             }
             Command::Register { node, incarnation, .. } => {
                 self.plans.change(index);
+                self.book.nodes.entry(*node).or_default().died = None;
                 for part in self.book.parts.values_mut() {
                     s09_freeze_exclusion::registered(part, *node, *incarnation);
                 }
@@ -125,12 +126,20 @@ impl Oracle {
                     part.replanned(false, cx.now);
                 }
             }
-            Command::MarkDead { .. }
-            | Command::SetDraining { .. }
-            | Command::CreateTopic { .. }
-            | Command::SetPin { .. } => self.plans.change(index),
+            Command::MarkDead { node, incarnation } => {
+                self.plans.change(index);
+                self.leases.died((*node, *incarnation), cx);
+                self.book.nodes.entry(*node).or_default().died = Some(cx.now);
+            }
+            Command::SetDraining { .. } | Command::CreateTopic { .. } | Command::SetPin { .. } => {
+                self.plans.change(index)
+            }
+            Command::DrainedOut { node, .. } => {
+                for part in self.book.parts.values() {
+                    s15_leaving::drained(part, self.book.state(), *node, cx);
+                }
+            }
             Command::Join { .. }
-            | Command::DrainedOut { .. }
             | Command::Resolve { .. }
             | Command::SetPolicy(_)
             | Command::RaiseVersion { .. } => {}
@@ -196,6 +205,12 @@ impl Oracle {
                 if let Some(state) = self.book.state() {
                     let asked = (attempt, generation, end);
                     s06_force_gate::flipped(part, row, state, by, asked, cx);
+                    let of = (attempt.move_id, row.epoch, end);
+                    s06_reports::promoted(part, (by, self.book.life(by)), of, cx);
+                    let died = self.book.nodes.get(&row.owner).and_then(|owner| owner.died);
+                    if let Some(died) = died.filter(|_| !self.book.clocks_wild) {
+                        s06_force_gate::waited(part, row.owner, state, died, cx);
+                    }
                 }
                 (Began::Forced(generation), None)
             }

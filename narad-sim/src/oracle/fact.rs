@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use narad_core::controller::Change;
+use narad_core::effects::OpId;
 use narad_core::freeze::gate::{Authority, Standing};
 use narad_core::ids::{
     Attempt, Epoch, Incarnation, LogIndex, MoveId, NodeId, Offset, PartitionId, Token,
@@ -10,6 +11,9 @@ use narad_core::ids::{
 use narad_core::metastore::{Configuration, Entry, State};
 use narad_core::node::Note;
 use narad_core::partition::{Capture, Listing, Position};
+use narad_core::time::Instant;
+
+use crate::time::Time;
 
 /// Something that is true of the world from now on.
 ///
@@ -112,6 +116,97 @@ pub enum Fact<'a> {
         /// What it may do from now on.
         authority: Authority,
     },
+    /// A node asks what may renew its lease: a heartbeat. One that leads asks itself, unseen.
+    Beats {
+        /// The node.
+        node: NodeId,
+        /// The question.
+        op: OpId,
+        /// When, by its own clock.
+        at: Instant,
+    },
+    /// Such a question was answered; told before the node takes it in.
+    Beaten {
+        /// The node.
+        node: NodeId,
+        /// The question.
+        op: OpId,
+        /// Where the barrier stood.
+        index: LogIndex,
+    },
+    /// A leader answers a heartbeat; told when the answer leaves.
+    Grants {
+        /// The leader.
+        leader: NodeId,
+        /// Who had asked.
+        node: NodeId,
+        /// Its life.
+        life: Incarnation,
+        /// When the question came.
+        received: Time,
+    },
+    /// A destination takes in the answer to its listing.
+    Learned {
+        /// The destination.
+        node: NodeId,
+        /// The partition.
+        partition: PartitionId,
+        /// The move that it asked for.
+        move_id: MoveId,
+        /// What it was told.
+        listing: &'a Listing,
+    },
+    /// A source answers a try with its freeze; told when the answer leaves.
+    Prepared {
+        /// The source.
+        node: NodeId,
+        /// The partition.
+        partition: PartitionId,
+        /// The try.
+        attempt: Attempt,
+        /// The present move of the row that the source has applied, and its target.
+        row: Option<(MoveId, Option<NodeId>)>,
+    },
+    /// A source has answered a renewal; told when the answer leaves.
+    Renewed {
+        /// The source.
+        node: NodeId,
+        /// The partition.
+        partition: PartitionId,
+        /// The freeze.
+        token: Token,
+        /// How far the copy is.
+        staged_bytes: u64,
+    },
+    /// A destination begins a try.
+    Tries {
+        /// The destination.
+        node: NodeId,
+        /// The partition.
+        partition: PartitionId,
+        /// The try.
+        attempt: Attempt,
+    },
+    /// A source has agreed to give a freeze up; told when the answer leaves.
+    Released {
+        /// The source.
+        node: NodeId,
+        /// The partition.
+        partition: PartitionId,
+        /// The freeze.
+        token: Token,
+    },
+    /// A consumer goes on where it was in an earlier reign.
+    GoesOn {
+        /// The node that it reads at now.
+        node: NodeId,
+        /// The partition.
+        partition: PartitionId,
+        /// The reign that it read in, and where it was.
+        was: (Epoch, Offset),
+        /// Where it goes on.
+        from: Offset,
+    },
     /// A gate stands otherwise than before; told after it does.
     Stood {
         /// The node.
@@ -120,6 +215,13 @@ pub enum Fact<'a> {
         partition: PartitionId,
         /// How it stands.
         standing: Standing,
+    },
+    /// A source begins to list what is durable.
+    Listing {
+        /// The source.
+        node: NodeId,
+        /// The partition.
+        partition: PartitionId,
     },
     /// A source has listed what is durable, for this move; told when the answer leaves.
     Listed {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use narad_core::freeze::gate::Standing;
+use narad_core::freeze::handoff;
 use narad_core::ids::{Epoch, NodeId, Offset, PartitionId, Token};
 use narad_core::metastore::{Command, Entry, State};
 use narad_core::mover;
@@ -15,9 +16,9 @@ use super::part::{Acked, Try};
 use super::sink::Cx;
 use super::{Directory, DiskChange, End, Fact, Oracle, Origin};
 use super::{
-    l2_freezes, l4_accept, l5_serving, s02_single_writer, s03_owner_has_data, s04_hidden_tail,
-    s05_offset_stability, s07_position, s09_freeze_exclusion, s10_proof, s11_delivery, s15_leaving,
-    s16_monotone,
+    l1_moves, l2_freezes, l2_renewals, l4_accept, l5_serving, s02_leases, s02_single_writer,
+    s03_owner_has_data, s04_hidden_tail, s05_offset_stability, s06_reports, s07_position,
+    s09_freeze_exclusion, s10_proof, s11_delivery, s15_leaving, s16_monotone,
 };
 
 impl Oracle {
@@ -25,6 +26,7 @@ impl Oracle {
         match fact {
             Fact::Started { node, life } => self.book.started(node, life, cx),
             Fact::Ended { node, how } => {
+                self.leases.forget(node);
                 self.book.ended(node, how, cx.now);
                 if how == End::PowerLost {
                     self.book.check_disk(node, "a loss of power", cx);
@@ -51,7 +53,54 @@ impl Oracle {
             }
             Fact::Noted { node, note } => self.noted(node, note, cx),
 
-            Fact::Authority { node, .. } => self.book.check_writers(node, cx),
+            Fact::Authority { node, authority } => {
+                self.leases.authorised(node, authority, cx);
+                self.book.check_writers(node, cx);
+            }
+            Fact::Beats { node, op, at } => self.leases.asks(node, op, at),
+            Fact::Beaten { node, op, index } => self.leases.answered(node, op, index),
+            Fact::Grants { leader, node, life, received } => {
+                self.leases.grants(leader, (node, life), received, cx);
+                self.book.hears(node, cx);
+            }
+            Fact::Listing { node, partition } => {
+                if let Some(part) = self.book.parts.get(&partition) {
+                    s02_leases::lists(part, node, cx);
+                }
+            }
+            Fact::Learned { node, partition, move_id, listing } => {
+                let life = self.book.life(node);
+                if let Some(part) = self.book.part_mut(partition) {
+                    let told = (move_id, listing.epoch, listing.hwm);
+                    s06_reports::learns(part, (node, life), told);
+                }
+            }
+            Fact::Prepared { node, partition, attempt, row } => {
+                if let Some(part) = self.book.parts.get(&partition) {
+                    s09_freeze_exclusion::prepared(part, node, attempt, row, cx);
+                }
+            }
+            Fact::Renewed { node, partition, token, staged_bytes } => {
+                if let Some(part) = self.book.part_mut(partition) {
+                    let of = (node, token);
+                    l2_renewals::renews(part, of, staged_bytes, &self.config, cx);
+                }
+            }
+            Fact::Tries { node, partition, attempt } => {
+                if let Some(asker) = cx.look.node(node) {
+                    l1_moves::tries(asker.state(), node, partition, attempt, cx);
+                }
+            }
+            Fact::Released { node, partition, token } => {
+                if let Some(part) = self.book.parts.get(&partition) {
+                    l2_renewals::acts_upon(part, (node, token), cx);
+                }
+            }
+            Fact::GoesOn { node, partition, was, from } => {
+                if let Some(part) = self.book.parts.get(&partition) {
+                    s07_position::goes_on(part, node, was, from, cx);
+                }
+            }
             Fact::Stood { node, partition, standing } => self.stood(node, partition, standing, cx),
             Fact::Listed { node, partition, asker, move_id, listing } => {
                 if let Some(part) = self.book.part_mut(partition) {
@@ -86,10 +135,13 @@ impl Oracle {
                     s03_owner_has_data::creates(part, node, data, start, cx);
                 }
             }
-            Fact::Opened { node, partition, data, end: _, hwm, position } => {
+            Fact::Opened { node, partition, data, end, hwm, position } => {
                 let life = self.book.life(node);
                 if let Some(part) = self.book.part_mut(partition) {
                     part.open.insert((node, data));
+                    let visible = part.last().map(|last| last.visible).unwrap_or_default();
+                    let known = if visible == Offset(u64::MAX) { Offset(0) } else { visible };
+                    part.opened.insert(node, (end, hwm, known));
                     s04_hidden_tail::opened(part, node, data, hwm, cx);
                     s07_position::opened(part, (node, life), (data, position, hwm), cx);
                 }
@@ -98,11 +150,15 @@ impl Oracle {
             Fact::Closed { node, partition } => {
                 if let Some(part) = self.book.part_mut(partition) {
                     part.open.retain(|(open, _)| *open != node);
+                    part.opened.remove(&node);
                 }
             }
             Fact::Exposed { node, partition, epoch, hwm } => {
                 if let Some(part) = self.book.part_mut(partition) {
                     s04_hidden_tail::exposed(part, node, epoch, hwm, cx);
+                    if let Some(opened) = part.opened.get_mut(&node) {
+                        opened.1 = opened.1.max(hwm);
+                    }
                 }
             }
             Fact::SettingAside { node, partition, directory } => {
@@ -128,6 +184,9 @@ impl Oracle {
             // Told for the trace and for invariants to come; nothing is judged by them.
             Fact::Trimming { .. } | Fact::AckRefused { .. } => {}
             Fact::Retained { node, partition, start } => {
+                if let Some(part) = self.book.part_mut(partition) {
+                    s09_freeze_exclusion::retains(part, node, cx);
+                }
                 let reign = self.book.part_mut(partition).and_then(|part| part.reigns.last_mut());
                 if let Some(reign) = reign.filter(|last| last.owner == node) {
                     reign.floor = reign.floor.max(start);
@@ -185,6 +244,7 @@ impl Oracle {
                 let life = self.book.life(node);
                 let limit = self.lease_limit(node);
                 if let Some(part) = self.book.part_mut(partition) {
+                    self.leases.acknowledges("S7", part, node, cx);
                     s05_offset_stability::consumed(part, node, epoch, fetched, offset, cx);
                     s07_position::taken(part, (node, life, epoch), offset, limit, cx);
                 }
@@ -247,7 +307,18 @@ impl Oracle {
                     self.plans.asked(node, *partition, *to, cx);
                 }
             }
+            Command::ClearTarget { partition, .. } if origin == Origin::Node => {
+                if let Some(leader) = cx.look.node(node) {
+                    l1_moves::gives_up(leader.state(), node, *partition, cx);
+                }
+            }
+            Command::MarkDead { node: dead, incarnation } if origin == Origin::Node => {
+                self.leases.condemns(node, (*dead, *incarnation), cx.now);
+            }
             Command::CompleteMove { partition, attempt, fence, end, .. } => {
+                if let Some(asker) = cx.look.node(node).filter(|_| origin == Origin::Node) {
+                    l1_moves::tries(asker.state(), node, *partition, *attempt, cx);
+                }
                 if let Some(part) = self.book.part_mut(*partition) {
                     let tries = part.tries.entry(*attempt).or_default();
                     let asked = Try { fence: *fence, end: *end };
@@ -263,7 +334,15 @@ impl Oracle {
         }
     }
 
-    fn noted(&mut self, node: NodeId, note: &Note, cx: &Cx<'_>) {
+    fn noted(&mut self, node: NodeId, note: &Note, cx: &mut Cx<'_>) {
+        if let Note::Leader(leader) = note {
+            self.leases.follows(node, *leader, cx);
+        }
+        if let Note::Handoff(partition, handoff::Note::Revoking { token, cause }) = note
+            && let Some(part) = self.book.parts.get(partition)
+        {
+            l2_renewals::revokes(part, (node, *token), *cause, &self.config, cx);
+        }
         let Note::Mover(partition, note) = note else { return };
         let target = self.book.state().and_then(|state| state.assignment(*partition)?.target);
         let Some(part) = self.book.part_mut(*partition).filter(|_| target == Some(node)) else {
@@ -271,6 +350,7 @@ impl Oracle {
         };
         if let mover::Note::Waiting(_) = note {
             part.plan.waiting = true;
+            l1_moves::waits(part.id, node, cx);
         } else if let mover::Note::Resumed = note {
             part.plan.waiting = false;
             part.plan.resumed = Some(cx.now);
@@ -290,6 +370,9 @@ impl Oracle {
             let of = (frozen.token.epoch, frozen.token.no.incarnation);
             frozen.node == node && Some(of) != reign
         });
+        if let Some((epoch, _)) = reign {
+            s04_hidden_tail::serves(part, node, epoch, cx);
+        }
         if let Some((epoch, _)) = reign.filter(|(epoch, _)| before != Some(*epoch)) {
             s03_owner_has_data::serves(part, node, epoch, cx);
         }
@@ -323,6 +406,7 @@ impl Oracle {
         let (life, wild) = (self.book.life(node), self.book.clocks_wild);
         if let Some(part) = self.book.part_mut(partition) {
             l2_freezes::begins(part, (node, life, token), &self.config, wild, cx);
+            l2_renewals::begins(part, node, token, cx);
         }
         self.book.check_frozen(partition, cx);
     }
@@ -358,6 +442,7 @@ impl Oracle {
         self.tally.acked += ids.len() as u64;
         let Some(part) = self.book.part_mut(partition) else { return };
         s02_single_writer::acknowledged(part, node, epoch, cx);
+        self.leases.acknowledges("S2", part, node, cx);
         s05_offset_stability::visible(part, node, epoch, first, ids, cx);
         if let Some(reign) = part.reign_mut(epoch) {
             s04_hidden_tail::acknowledged(reign, end_of(first, ids));

@@ -148,6 +148,12 @@ impl Book {
         for member in all.state.members().filter(|member| member.draining) {
             l3_leaving::check(member, &all, cx);
         }
+        for node in &all.well {
+            let moves = cx.look.node(*node).into_iter().flat_map(|node| node.moves());
+            for partition in moves.map(|(partition, _)| partition).collect::<Vec<_>>() {
+                l1_moves::outlives(all.state, *node, partition, cx);
+            }
+        }
         let mut excused = Ids::default();
         for part in self.parts.values() {
             let row = all.state.assignment(part.id);
@@ -203,7 +209,12 @@ impl Book {
             let owner = cx.look.node(row.owner).filter(|_| all.is_well(row.owner));
             owner.is_some_and(|owner| owner.serving(partition) == Some(row.epoch))
         };
+        let goes_on = |node: &NodeId| {
+            let moves = cx.look.node(*node).into_iter().flat_map(|node| node.moves());
+            moves.map(|(partition, _)| partition).any(|p| all.state.assignment(p).is_none())
+        };
         all.leader.is_some()
+            && !all.well.iter().any(goes_on)
             && all.state.unassigned().len() == 0
             && all.state.targeted().len() == 0
             && all.state.members().all(drained)

@@ -7,8 +7,8 @@
 //! that is refused, damage, a full or failing disk) may wait for ever, and must hold no slot if it
 //! waits for a promotion.
 
-use narad_core::ids::NodeId;
-use narad_core::metastore::{Assignment, Status};
+use narad_core::ids::{Attempt, NodeId, PartitionId};
+use narad_core::metastore::{Assignment, State, Status};
 use narad_core::mover::{Phase, Progress, Waiting};
 
 use super::healing::Healed;
@@ -112,5 +112,49 @@ fn is_true(
         | Waiting::FreezeMax
         | Waiting::DiskFull
         | Waiting::Disk => true,
+    }
+}
+
+/// A controller gives a target up: never that of a dead owner, whose copy may be the only way back
+/// (H46).
+pub(super) fn gives_up(state: &State, node: NodeId, partition: PartitionId, cx: &mut Cx<'_>) {
+    let Some(row) = state.assignment(partition) else { return };
+    let dead = state.member(row.owner).is_none_or(|owner| owner.status != Status::Alive);
+    if dead && row.target.is_some() {
+        cx.breach("L1", partition, || {
+            format!("{node:?} gives its target up although {:?} is dead", row.owner)
+        });
+    }
+}
+
+/// A destination asks for a flip: never of a try that its own row calls burned.
+pub(super) fn tries(
+    state: &State,
+    node: NodeId,
+    partition: PartitionId,
+    attempt: Attempt,
+    cx: &mut Cx<'_>,
+) {
+    let row = state.assignment(partition).filter(|row| row.move_id == attempt.move_id);
+    let burned = row.and_then(|row| row.burned).is_some_and(|burned| attempt.no <= burned);
+    if burned {
+        cx.breach("L1", partition, || format!("{node:?} tries {attempt:?} again, which is burned"));
+    }
+}
+
+/// A move waits: it holds no slot if only an operator can help it.
+pub(super) fn waits(partition: PartitionId, node: NodeId, cx: &mut Cx<'_>) {
+    let Some(machines) = cx.look.node(node) else { return };
+    let progress = machines.moves().find(|(of, _)| *of == partition).map(|(_, progress)| progress);
+    let Some(progress) = progress else { return };
+    if let Some(waiting) = progress.waiting.filter(|it| holds_slot_in_vain(&progress, *it)) {
+        cx.breach("L1", partition, || format!("its move holds a slot although {waiting}"));
+    }
+}
+
+/// A move is carried out although there is no such partition any more (H47).
+pub(super) fn outlives(state: &State, node: NodeId, partition: PartitionId, cx: &mut Cx<'_>) {
+    if state.assignment(partition).is_none() {
+        cx.breach("L1", partition, || format!("{node:?} still moves it, and its topic is gone"));
     }
 }

@@ -25,6 +25,10 @@ pub(super) fn begins(
     clocks_wild: bool,
     cx: &mut Cx<'_>,
 ) {
+    let again = part.freezes.iter().any(|old| old.token == token && old.until.is_some());
+    if again {
+        cx.breach("S16", part.id, || format!("{node:?} freezes again under {token:?}"));
+    }
     let window = Config::DUTY_WINDOW;
     let same = |frozen: &&Frozen| {
         (frozen.node, frozen.life, frozen.token.epoch) == (node, life, token.epoch)

@@ -2,6 +2,7 @@
 
 use narad_core::ids::{NodeId, Offset, PartitionId};
 use narad_core::node::Node;
+use narad_core::time::Instant;
 
 use super::fact::Directory;
 use crate::time::Time;
@@ -10,6 +11,11 @@ use crate::time::Time;
 pub trait Look {
     /// Returns the true time.
     fn now(&self) -> Time;
+
+    /// Returns what the clock of a node shows now; `None` if that is not known.
+    fn local(&self, _: NodeId) -> Option<Instant> {
+        None
+    }
 
     /// Returns the nodes whose process runs, paused ones included, ascending.
     fn up(&self) -> Vec<NodeId>;

@@ -9,6 +9,8 @@ use narad_core::metastore::{Assignment, Fence, Residue};
 use narad_core::partition::{Capture, Position};
 
 use super::Directory;
+use super::l2_renewals::Renewed;
+use super::s06_reports::Told;
 use super::sets::Bits;
 use crate::time::Time;
 
@@ -45,6 +47,13 @@ pub(super) struct Part {
     pub(super) freezes: Vec<Frozen>,
     /// How long those took that are over.
     pub(super) frozen_for: Vec<std::time::Duration>,
+    /// Logs that were opened and are not served yet: their end, how far they can be seen, and how
+    /// far they must be (S4).
+    pub(super) opened: BTreeMap<NodeId, (Offset, Offset, Offset)>,
+    /// The freeze that was last begun or renewed (L2).
+    pub(super) renewed: Option<Renewed>,
+    /// What the log and the destinations were told (S6).
+    pub(super) told: Told,
     /// The present move.
     pub(super) plan: Plan,
 }
@@ -101,6 +110,8 @@ pub(super) struct Acked {
 pub(super) struct Serving {
     pub(super) node: NodeId,
     pub(super) epoch: Epoch,
+    /// It may be flipped away, so that it takes a lease to write.
+    pub(super) in_play: bool,
     /// Since when it serves in that epoch.
     pub(super) since: Time,
 }
@@ -207,6 +218,9 @@ impl Part {
             consumers: Consumers::default(),
             freezes: Vec::new(),
             frozen_for: Vec::new(),
+            opened: BTreeMap::new(),
+            renewed: None,
+            told: Told::default(),
             plan: Plan::default(),
         }
     }

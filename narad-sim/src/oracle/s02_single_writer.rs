@@ -20,9 +20,10 @@ use crate::time::Time;
 pub(super) fn stood(part: &mut Part, node: NodeId, standing: Standing, now: Time) {
     let before = part.serving.iter().find(|serving| serving.node == node).copied();
     part.serving.retain(|serving| serving.node != node);
-    if let Standing::Serving { epoch, .. } = standing {
+    if let Standing::Serving { epoch, in_play, .. } = standing {
         let before = before.filter(|before| before.epoch == epoch);
-        part.serving.push(before.unwrap_or(Serving { node, epoch, since: now }));
+        let since = before.map_or(now, |before| before.since);
+        part.serving.push(Serving { node, epoch, in_play, since });
     }
 }
 

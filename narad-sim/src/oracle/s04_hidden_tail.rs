@@ -37,6 +37,20 @@ pub(super) fn exposed(part: &mut Part, node: NodeId, epoch: Epoch, hwm: Offset, 
     }
 }
 
+/// A gate begins to serve: what was visible in its reign is so again, and of a reign that began
+/// without the old owner's freeze everything is (H42, H43).
+pub(super) fn serves(part: &mut Part, node: NodeId, epoch: Epoch, cx: &mut Cx<'_>) {
+    let Some((end, hwm, visible)) = part.opened.remove(&node) else { return };
+    let reign = part.reign(epoch).filter(|reign| reign.owner == node);
+    let Some(reign) = reign.filter(|reign| !part.is_damaged(node, reign.data)) else { return };
+    let due = if reign.left_records() { end } else { visible.min(reign.visible) };
+    if hwm < due {
+        cx.breach("S16", part.id, || {
+            format!("{node:?} serves {epoch:?} up to {hwm:?} only, {due:?} is visible")
+        });
+    }
+}
+
 /// A log is open for service.
 pub(super) fn opened(part: &Part, node: NodeId, data: Attempt, hwm: Offset, cx: &mut Cx<'_>) {
     let reign = part.reigns.iter().rev().find(|reign| (reign.owner, reign.data) == (node, data));

@@ -23,6 +23,10 @@ pub(super) fn visible(
     ids: &[u64],
     cx: &mut Cx<'_>,
 ) {
+    if part.has_holes() {
+        // What was damaged by hand may be made again.
+        return;
+    }
     let mut wrong = None;
     let mut rest = ids;
     let mut offset = first;

@@ -137,6 +137,26 @@ pub(super) fn opened(
     stands(part, (node, life, epoch), position, hwm, cx);
 }
 
+/// A consumer that read in an earlier reign goes on: at the beginning of the next one, if it was
+/// past that, since other records have its offsets from there on.
+pub(super) fn goes_on(
+    part: &Part,
+    node: NodeId,
+    (epoch, at): (Epoch, Offset),
+    from: Offset,
+    cx: &mut Cx<'_>,
+) {
+    let next = part.reigns.iter().find(|reign| reign.epoch > epoch).map(|reign| reign.start);
+    if let Some(next) = next.filter(|next| from > at.min(*next)) {
+        cx.breach("S7", part.id, || {
+            format!(
+                "a consumer that was at {at:?} of {epoch:?} goes on at {from:?} of {node:?}, past \
+                 {next:?}, where the next reign begins"
+            )
+        });
+    }
+}
+
 /// A source captures where its consumers stand.
 pub(super) fn captured(part: &mut Part, owner: Owner, capture: &Capture, cx: &mut Cx<'_>) {
     let (node, position) = (owner.0, &capture.position);

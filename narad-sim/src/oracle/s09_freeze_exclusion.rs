@@ -8,7 +8,7 @@
 //! unless no destination was ever told of the token, so that no flip can name it. No clock takes
 //! part.
 
-use narad_core::ids::{Epoch, Incarnation, MoveId, NodeId, Token};
+use narad_core::ids::{Attempt, Epoch, Incarnation, MoveId, NodeId, Token};
 use narad_core::partition::Capture;
 
 use super::part::{Began, Hold, Part};
@@ -58,6 +58,21 @@ pub(super) fn told(part: &mut Part, node: NodeId, token: Token, cx: &mut Cx<'_>)
     }
 }
 
+/// A source answers a try: only one of the move that its own row has (H41).
+pub(super) fn prepared(
+    part: &Part,
+    node: NodeId,
+    attempt: Attempt,
+    row: Option<(MoveId, Option<NodeId>)>,
+    cx: &mut Cx<'_>,
+) {
+    if row != Some((attempt.move_id, Some(attempt.destination))) {
+        cx.breach("S8", part.id, || {
+            format!("{node:?} freezes for {attempt:?} while its row has {row:?}")
+        });
+    }
+}
+
 /// An append was admitted, or was made durable.
 pub(super) fn appends(part: &Part, node: NodeId, epoch: Epoch, what: &str, cx: &mut Cx<'_>) {
     let open = |hold: &&Hold| !hold.ended && hold.node == node && hold.capture.token.epoch == epoch;
@@ -71,6 +86,19 @@ pub(super) fn appends(part: &Part, node: NodeId, epoch: Epoch, what: &str, cx: &
     if let Began::Normal(token) = next.began {
         cx.breach("S8", part.id, || {
             format!("{node:?} {what} in {epoch:?} although a flip under {token:?} has ended it")
+        });
+    }
+}
+
+/// Retention has taken the beginning of a log.
+pub(super) fn retains(part: &Part, node: NodeId, cx: &mut Cx<'_>) {
+    let open = |hold: &&Hold| !hold.ended && hold.node == node;
+    if let Some(hold) = part.holds.iter().find(open) {
+        cx.breach("S9", part.id, || {
+            format!(
+                "{node:?} changes its log under {:?}, which nothing has ended",
+                hold.capture.token
+            )
         });
     }
 }

@@ -57,7 +57,13 @@ pub(super) fn sets_aside(
     let Directory::Installed(data) = directory else {
         let Some(row) = row else { return };
         let alive = state.member(row.owner).is_some_and(|owner| owner.status == Status::Alive);
-        if row.target == Some(node) && !alive {
+        // Of a move that was given up, too, as far as the node knows of the death.
+        let own = cx.look.node(node).map(narad_core::node::Node::state);
+        let knows = own.is_some_and(|own| {
+            own.assignment(partition).is_some_and(|own_row| own_row.owner == row.owner)
+                && own.member(row.owner).is_some_and(|owner| owner.status != Status::Alive)
+        });
+        if (row.target == Some(node) || (knows && row.owner != node)) && !alive {
             cx.breach("S10", partition, || {
                 format!("{node:?} sets its copy aside while {:?} is dead (C54)", row.owner)
             });

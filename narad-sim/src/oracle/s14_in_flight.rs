@@ -26,15 +26,19 @@ impl Book {
         if let Some((_, wider)) = self.narrowed.filter(|(at, _)| cx.now.since(*at) <= hearsay) {
             allowed = allowed.max(wider);
         }
+        let now = cx.now;
         let moving = |partition: &PartitionId| {
             let Some(row) = state.assignment(*partition) else { return false };
             let ends_alive = !is_dead(state, row.owner)
                 && !row.target.is_some_and(|target| is_dead(state, target));
             let plan = self.parts.get(partition).map(|part| part.plan).unwrap_or_default();
             let unseen = plan.by_hand && seen.is_some_and(|seen| seen < plan.index);
-            let lately = plan.resumed.is_some_and(|at| cx.now.since(at) <= hearsay);
+            let lately = plan.resumed.is_some_and(|at| now.since(at) <= hearsay);
             ends_alive && !plan.waiting && !lately && !unseen
         };
+        if let Some(seen) = seen {
+            self.check_topics(seen, &moving, cx);
+        }
         // All of them are no more than those that move.
         if state.targeted().len() <= usize::try_from(allowed).unwrap_or(usize::MAX) {
             return;
@@ -44,6 +48,31 @@ impl Book {
             cx.breach("S14", Subject::Cluster, || {
                 format!("{} moves run, {allowed} may: {running:?}", running.len())
             });
+        }
+    }
+
+    /// Of each topic at most half is under way, of what the leader had seen and began itself.
+    fn check_topics(&self, seen: LogIndex, moving: &dyn Fn(&PartitionId) -> bool, cx: &mut Cx<'_>) {
+        let Some(state) = self.state() else { return };
+        let Some((latest, part)) = self
+            .parts
+            .iter()
+            .filter(|(_, part)| part.plan.since.is_some())
+            .max_by_key(|(_, part)| part.plan.index)
+        else {
+            return;
+        };
+        let allowed = state.topic(latest.topic).map_or(1, |topic| (topic.partitions / 2).max(1));
+        let running: Vec<PartitionId> = state
+            .targeted()
+            .filter(|partition| partition.topic == latest.topic && moving(partition))
+            .filter(|partition| {
+                let index = self.parts.get(partition).map(|part| part.plan.index);
+                index.is_some_and(|index| index <= seen || index == part.plan.index)
+            })
+            .collect();
+        if running.len() > usize::try_from(allowed).unwrap_or(usize::MAX) {
+            cx.breach("S14", *latest, || format!("{running:?} of one topic move, {allowed} may"));
         }
     }
 

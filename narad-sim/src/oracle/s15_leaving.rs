@@ -11,6 +11,9 @@ use narad_core::controller::Change;
 use narad_core::ids::{Incarnation, NodeId};
 use narad_core::metastore::{Configuration, Member, State, Status};
 
+use super::Directory;
+use super::part::Part;
+use super::s10_proof::{self, Fate};
 use super::sink::Cx;
 
 /// A node was retired: `before` is what it was.
@@ -40,6 +43,20 @@ pub(super) fn retired(before: &Member, state: &State, receipt: bool, cx: &mut Cx
         let rest = staying(state, configuration);
         enough(state, &rest, node, "retiring", cx);
         healthy(state, &rest, node, "retiring", cx);
+    }
+}
+
+/// A node has said that nothing is left on it: what a flip did not capture must not be.
+pub(super) fn drained(part: &Part, state: Option<&State>, node: NodeId, cx: &mut Cx<'_>) {
+    let row = state.and_then(|state| state.assignment(part.id));
+    for directory in cx.look.directories(node, part.id) {
+        let Directory::Installed(data) = directory else { continue };
+        if let Fate::Residue(from) = s10_proof::fate(part, row, data) {
+            cx.breach("S15", node, || {
+                let partition = part.id;
+                format!("it says that it is drained, with {partition:?} from {from:?} on its disk")
+            });
+        }
     }
 }
 

@@ -150,9 +150,21 @@ impl Draft<'_> {
         // A copy that takes a while is one that something can happen to.
         policy.copy_rate_bytes_per_second =
             dice.maybe(60, |dice| Bytes(*dice.pick(&[64, 16, 8, 256]) << 10));
+        let tight = if options.bias == Some(Bias::Clock) { 60 } else { 20 };
+        if dice.happens(tight) {
+            // A death is noticed before the lease is over, and there is nothing to spare.
+            policy.dead_timeout = Some(Duration::from_secs(1));
+            policy.force_promote_after = Some(Duration::from_secs(2));
+        }
         let config = &mut cluster.config;
         config.lag_bytes = dice.maybe(30, |dice| Bytes(*dice.pick(&[1, 16]) << 10));
         config.freeze_ttl = dice.maybe(20, |_| Duration::from_secs(1));
+        if dice.happens(if options.bias == Some(Bias::Freeze) { 40 } else { 8 }) {
+            // Tails that take longer than a freeze may, again and again.
+            config.freeze_duty_percent = Some(1);
+            config.freeze_max = dice.maybe(50, |_| Duration::from_secs(4));
+            policy.copy_rate_bytes_per_second = Some(Bytes(*dice.pick(&[8, 4, 16]) << 10));
+        }
         config.retry_max = dice.maybe(20, |_| Duration::from_secs(3));
         let raft = &mut cluster.raft;
         if dice.happens(40) {
@@ -291,6 +303,9 @@ impl Draft<'_> {
             log.lost = share(20);
             log.late = share(20);
             log.twice = share(20);
+            if dice.happens(raised(elections, 15)) {
+                log.snapshot_entries = *dice.pick(&[10, 30]);
+            }
             if dice.happens(raised(elections, 20)) {
                 log.elections_per_minute = *dice.pick(&[Rate(2.0), Rate(6.0), Rate(15.0)]);
             }

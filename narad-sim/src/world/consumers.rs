@@ -15,6 +15,8 @@ use crate::time::Time;
 pub(super) struct Consumer {
     /// Where it goes on; `None`: where the acknowledged position is.
     next: Option<(Epoch, Offset)>,
+    /// Whether it goes back to where the acknowledged position is, after the next answer.
+    looks_back: bool,
     /// When it was last given something, or looked back.
     last_some: Time,
     /// When it fetches next; `None` while it waits for an answer.
@@ -37,6 +39,7 @@ impl Consumer {
     pub(super) const fn new(random: Random) -> Self {
         Self {
             next: None,
+            looks_back: false,
             last_some: Time::ZERO,
             due: None,
             earliest: Time::ZERO,
@@ -73,8 +76,12 @@ impl World {
         self.send_as_client(by, to, request, Payload::Fetch(Fetch { request, partition, from }));
     }
 
-    /// Plans the fetch after one that went wrong.
+    /// Plans the fetch after one that went wrong. Where the consumer was, it still is: only what is
+    /// answered, and brings nothing new, makes it look back.
     pub(super) fn fetch_again(&mut self, partition: PartitionId) {
+        if let Some(consumer) = self.clients.consumers.get_mut(&partition) {
+            consumer.last_some = self.now;
+        }
         self.fetch_later(partition, false, true);
     }
 
@@ -132,10 +139,12 @@ impl World {
             return self.fetch_again(partition);
         };
         let Some(consumer) = self.clients.consumers.get_mut(&partition) else { return };
+        let looks_back = std::mem::take(&mut consumer.looks_back);
         let Some((last, _)) = records.last() else {
+            consumer.next = consumer.next.filter(|_| !looks_back);
             return self.fetch_later(partition, false, more);
         };
-        consumer.next = Some((epoch, last.next()));
+        consumer.next = Some((epoch, last.next())).filter(|_| !looks_back);
         self.plan_acks(partition, machine, epoch, &records);
         self.fetch_later(partition, true, more);
     }
@@ -188,8 +197,8 @@ impl World {
             return;
         };
         if !taken && let Some(consumer) = self.clients.consumers.get_mut(&partition) {
-            // Whatever was not taken is delivered again.
-            consumer.next = None;
+            // Whatever was not taken is delivered again, after what comes next.
+            consumer.looks_back = true;
         }
     }
 }

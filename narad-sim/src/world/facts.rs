@@ -4,15 +4,17 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+use narad_core::effects::OpId;
 use narad_core::freeze::Authority;
 use narad_core::freeze::gate::Standing;
 use narad_core::freeze::handoff::FreezeFault;
 use narad_core::ids::{LogIndex, NodeId, PartitionId, Token, TopicId};
 use narad_core::metastore::{Command, Entry, State};
 use narad_core::mover::{self, What};
-use narad_core::node::{Event, Node, Note, Operation, StagingOutcome};
+use narad_core::node::{Event, Gating, Node, Note, Operation, Outcome, StagingOutcome};
 use narad_core::partition::Capture;
 use narad_core::peer::{Answer, Request};
+use narad_core::time::Instant;
 use narad_core::{controller, host};
 use narad_runtime::disk::mem::Keep;
 use narad_runtime::disk::{Disk, MemDisk};
@@ -241,6 +243,87 @@ impl World {
         self.observe(Fact::Listed { node, partition, asker: of, move_id, listing });
     }
 
+    pub(super) fn answered_heartbeat(&mut self, machine: usize, asker: &Asker, answer: &Answer) {
+        let (Answer::Heartbeat { .. }, Request::Heartbeat { incarnation, .. }) =
+            (answer, &asker.request)
+        else {
+            return;
+        };
+        let nodes = (self.machines[machine].node, self.machines[asker.machine].node);
+        let (Some(leader), Some(node)) = nodes else { return };
+        let (life, received) = (*incarnation, asker.received);
+        self.observe(Fact::Grants { leader, node, life, received });
+    }
+
+    /// Tells of what a source grants to a destination.
+    pub(super) fn granted(&mut self, machine: usize, asker: &Asker, answer: &Answer) {
+        let it = &self.machines[machine];
+        let (Some(node), Some(process)) = (it.node, it.process.as_ref()) else { return };
+        match (answer, &asker.request) {
+            (Answer::Capture(_), Request::Prepare { partition, attempt }) => {
+                let row = process.replica.node().state().assignment(*partition);
+                let row = row.map(|row| (row.move_id, row.target));
+                let (partition, attempt) = (*partition, *attempt);
+                self.observe(Fact::Prepared { node, partition, attempt, row });
+            }
+            (Answer::Noted, Request::Renew { partition, token, staged_bytes }) => {
+                let (partition, token, staged_bytes) = (*partition, *token, *staged_bytes);
+                self.observe(Fact::Renewed { node, partition, token, staged_bytes });
+            }
+            (Answer::Noted, Request::Release { partition, token }) => {
+                let (partition, token) = (*partition, *token);
+                self.observe(Fact::Released { node, partition, token });
+            }
+            _ => {}
+        }
+    }
+
+    /// Tells of a listing that a destination takes in.
+    pub(super) fn learned(&mut self, machine: usize, operation: &Operation, outcome: &Outcome) {
+        let (
+            Outcome::Call(Ok(Answer::Listing(listing))),
+            Operation::Call { request: Request::List { partition, move_id, .. }, .. },
+        ) = (outcome, operation)
+        else {
+            return;
+        };
+        if let Some(node) = self.machines[machine].node {
+            let (partition, move_id) = (*partition, *move_id);
+            self.observe(Fact::Learned { node, partition, move_id, listing });
+        }
+    }
+
+    /// Tells of what may renew a lease, when the node asks, and of listings that begin.
+    pub(super) fn beats(&mut self, machine: usize, op: OpId, operation: &Operation) {
+        if let (Operation::Gate(partition, Gating::List { .. }), Some(node)) =
+            (operation, self.machines[machine].node)
+        {
+            self.observe(Fact::Listing { node, partition: *partition });
+        }
+        if let (
+            Operation::Call { request: Request::Prepare { partition, attempt }, .. },
+            Some(node),
+        ) = (operation, self.machines[machine].node)
+        {
+            self.observe(Fact::Tries { node, partition: *partition, attempt: *attempt });
+        }
+        let may_renew =
+            matches!(operation, Operation::Call { request: Request::Heartbeat { .. }, .. });
+        let it = &self.machines[machine];
+        if let Some(node) = it.node.filter(|_| may_renew) {
+            let at = it.clock.local(self.now);
+            self.observe(Fact::Beats { node, op, at });
+        }
+    }
+
+    /// Tells of what may renew a lease, before the node is told.
+    pub(super) fn beaten(&mut self, machine: usize, op: OpId, outcome: &Outcome) {
+        let Outcome::Call(Ok(Answer::Heartbeat { index })) = outcome else { return };
+        if let Some(node) = self.machines[machine].node {
+            self.observe(Fact::Beaten { node, op, index: *index });
+        }
+    }
+
     /// Tells of work on directories before it is done.
     pub(super) fn about_to_stage(
         &mut self,
@@ -427,6 +510,10 @@ impl Look for View<'_> {
             self.machines.iter().filter(up).filter_map(|machine| machine.node).collect();
         nodes.sort_unstable();
         nodes
+    }
+
+    fn local(&self, node: NodeId) -> Option<Instant> {
+        Some(self.machine(node)?.clock.local(self.now))
     }
 
     fn node(&self, node: NodeId) -> Option<&Node> {

@@ -100,6 +100,8 @@ pub(crate) struct Asker {
     pub(crate) life: u64,
     pub(crate) op: OpId,
     pub(crate) request: Request,
+    /// When it came.
+    pub(crate) received: Time,
 }
 
 /// At which step of the disk the power goes, what it leaves, and for how long.

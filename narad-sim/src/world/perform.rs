@@ -81,6 +81,7 @@ impl World {
         let partition = super::message::partition_of(&operation);
         self.recorder.line(self.now, Kind::Effect, name, Some(machine), None, partition);
         self.proposed(machine, &operation);
+        self.beats(machine, op, &operation);
         match self.meet_operation(Stage::Effect, machine, &operation, None) {
             Verdict::Pass | Verdict::Corrupt | Verdict::Gone => self.begin_now(machine, op),
             Verdict::Drop => self.never_begun(machine, op),
@@ -303,6 +304,8 @@ impl World {
         let Some(running) = process.running.remove(&op) else { return };
         let partition = super::message::partition_of(&running.operation);
         self.recorder.line(self.now, Kind::Done, name, Some(machine), None, partition);
+        self.beaten(machine, op, &outcome);
+        self.learned(machine, &running.operation, &outcome);
         self.tell(machine, Event::Done(op, outcome));
     }
 

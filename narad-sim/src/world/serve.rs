@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use narad_core::ids::{ByteCount, Epoch, Offset, PartitionId};
 use narad_core::node::Event;
+use narad_core::planted::{Bug, is_planted};
 use narad_runtime::broker::SlotError;
 use narad_runtime::log::{Record, Retention};
 
@@ -198,6 +199,7 @@ impl World {
         let bytes_max = Self::fetch_bytes_max(bandwidth);
         let next = read_next(process, fetch, bytes_max);
         let outcome = if let Some((epoch, hwm, records, more)) = next {
+            self.goes_on(machine, fetch, epoch);
             self.handed_out(partition, machine, epoch, hwm, &records);
             Fetched::Records { epoch, records, more }
         } else {
@@ -209,6 +211,16 @@ impl World {
         let payload = Payload::Fetched { request: fetch.request, outcome };
         let life = self.machines[machine].life;
         self.send(Message { from: machine, to: from, life, payload, line: 0 });
+    }
+
+    /// Tells of a consumer that was in an earlier reign and goes on in this one.
+    fn goes_on(&mut self, machine: usize, fetch: &Fetch, epoch: Epoch) {
+        let Some(was) = fetch.from.filter(|(of, _)| *of < epoch) else { return };
+        let it = &self.machines[machine];
+        let (Some(node), Some(process)) = (it.node, it.process.as_ref()) else { return };
+        if let Some(from) = goes_on_at(process, fetch, epoch) {
+            self.observe(Fact::GoesOn { node, partition: fetch.partition, was, from });
+        }
     }
 
     /// Tells of records that a consumer is given, run by run: there are gaps where some were
@@ -311,10 +323,7 @@ fn read_next(process: &super::machine::Process, fetch: &Fetch, bytes_max: usize)
     let bounds = log.bounds();
     let position = log.position();
     let committed = position.committed.unwrap_or(bounds.start).max(bounds.start);
-    let from = match fetch.from {
-        Some((of, offset)) if of == epoch => offset.max(committed),
-        Some(_) | None => committed,
-    };
+    let from = goes_on_at(process, fetch, epoch).map_or(committed, |from| from.max(committed));
     let records = log.read(from, bytes_max).ok()?;
     let more = records.last().is_some_and(|(last, _)| last.next() < bounds.hwm);
     let records = records
@@ -323,4 +332,16 @@ fn read_next(process: &super::machine::Process, fetch: &Fetch, bytes_max: usize)
         .map(|(offset, record)| (*offset, id_of(record)))
         .collect();
     Some((epoch, bounds.hwm, records, more))
+}
+
+/// Returns where a consumer goes on that was somewhere before: of an earlier reign, where the next
+/// one begins, if it was past that (H15). `None` if it was nowhere, or in a reign that is none here.
+fn goes_on_at(process: &super::machine::Process, fetch: &Fetch, epoch: Epoch) -> Option<Offset> {
+    let (of, at) = fetch.from?;
+    if of == epoch || is_planted(Bug::PositionNotClamped) {
+        return Some(at);
+    }
+    let row = process.replica.node().state().assignment(fetch.partition)?;
+    let next = row.lineage.iter().find(|reign| reign.epoch > of)?;
+    Some(at.min(next.start))
 }

@@ -159,6 +159,8 @@ impl World {
     pub(super) fn answer(&mut self, machine: usize, request: RequestId, answer: Answer) {
         let Some(process) = self.machines[machine].process.as_mut() else { return };
         let Some(asker) = process.requests.remove(&request) else { return };
+        self.answered_heartbeat(machine, &asker, &answer);
+        self.granted(machine, &asker, &answer);
         self.answered_peer(machine, &asker, &answer);
         let life = self.machines[machine].life;
         let payload = Payload::Answer {
@@ -293,7 +295,9 @@ impl World {
         let process = self.machines[to].process.as_mut().expect("it runs");
         let id = RequestId(process.next_request);
         process.next_request += 1;
-        process.requests.insert(id, Asker { machine: from, life, op, request: request.clone() });
+        let received = self.now;
+        let by = Asker { machine: from, life, op, request: request.clone(), received };
+        process.requests.insert(id, by);
         self.tell(to, Event::Request { id, from: asker, request });
     }
 

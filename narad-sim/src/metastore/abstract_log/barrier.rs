@@ -59,6 +59,9 @@ impl AbstractLog {
     /// The answer of the leader's majority arrives.
     pub(super) fn confirm(&mut self, node: NodeId, op: OpId, reach: &dyn Reach) {
         let confirmed = self.is_settled && self.takes_part(node) && self.hears(node, reach);
+        // A deposed leader asks its own followers, most of which follow another one by now.
+        let deposed = self.believes(node) == Some(node) && self.leader() != Some(node);
+        let confirmed = confirmed && !deposed;
         let last = self.last();
         let Some(member) = self.members.get_mut(&node) else { return };
         let Some(wait) = member.barriers.iter_mut().find(|wait| wait.op == op) else { return };

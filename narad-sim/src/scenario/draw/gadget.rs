@@ -2,6 +2,7 @@
 
 mod death;
 mod disk;
+mod hunted;
 mod late;
 mod membership;
 
@@ -57,6 +58,20 @@ pub(super) const GADGETS: &[Gadget] = gadgets! {
     membership::stale_command => Flip Membership Leader;
     membership::deleted_in_the_middle => Topics Flip;
     membership::moved_on => Freeze Flip;
+    hunted::exodus => Freeze Topics;
+    hunted::late_thaw => Freeze;
+    hunted::hidden_tail => Freeze Death;
+    hunted::old_session => Death Network Flip;
+    hunted::drained_after_death => Death Membership;
+    hunted::erased => Disk Power;
+    hunted::far_behind => Death Network;
+    hunted::target_of_dead => Death Membership;
+    hunted::died_before => Death Clock Restart;
+    hunted::condemned => Clock Leader;
+    hunted::leader_asleep => Leader Clock Death Network;
+    hunted::blackout => Power Restart;
+    hunted::flicker => Power Restart;
+    hunted::left_behind => Leader;
     restart_at_destination => Restart Flip;
     restart_at_source => Restart Freeze;
     power_at_a_point => Power;

@@ -1,0 +1,268 @@
+//! Schedules that show rules which nothing else happens to meet.
+
+use std::time::Duration;
+
+use super::super::Draft;
+use crate::scenario::step::{Filter, On, Stage, Step, When};
+use crate::scenario::{Action, Files, Keep, Label, Machine, PartitionName, Side, Who};
+
+/// H23: all partitions of a topic leave their nodes at once.
+pub(super) fn exodus(draft: &mut Draft<'_>) {
+    let (topic, partitions) = {
+        let topic = &draft.scenario.topics[0];
+        (topic.name.0.clone(), topic.partitions)
+    };
+    let (to, start) = (draft.founder(), draft.moment());
+    for index in 0..partitions {
+        let partition = PartitionName { topic: topic.clone(), index };
+        let gap = draft.dice.millis(0, 100);
+        let when = When { at: start.at.map(|at| at + gap), ..start.clone() };
+        let there = Action::Move { partition, to: Who::Node(to), through: None };
+        draft.push(Step::new(when, there));
+    }
+}
+
+/// H21: what a source does at the end of a freeze, or is asked to, comes when the next one holds.
+pub(super) fn late_thaw(draft: &mut Draft<'_>) {
+    let partition = draft.partition();
+    let points = [
+        (Stage::Effect, "thaw"),
+        (Stage::Deliver, "release"),
+        (Stage::Deliver, "renew"),
+        (Stage::Effect, "thaw"),
+    ];
+    let (stage, name) = *draft.dice.pick(&points);
+    let filter = Filter {
+        partition: Some(partition.clone()),
+        times: *draft.dice.pick(&[1, 2, 0]),
+        ..Filter::any()
+    };
+    let by = draft.dice.millis_by_100(100, 3_000);
+    let event = On { filter, ..On::new(stage, name) };
+    draft.push(Step::new(When::on(event), Action::Delay { by }));
+    // Something must end a freeze without a flip.
+    let points = [(Stage::Effect, "install"), (Stage::Effect, "verify"), (Stage::Effect, "flip")];
+    let (stage, name) = *draft.dice.pick(&points);
+    let filter = Filter {
+        partition: Some(partition.clone()),
+        times: *draft.dice.pick(&[1, 2, 5]),
+        ..Filter::any()
+    };
+    let event = On { filter, ..On::new(stage, name) };
+    if name == "flip" || draft.dice.happens(40) {
+        let to = draft.anyone();
+        let elsewhere = Action::Move { partition, to, through: None };
+        draft.push(Step::new(When::on(event), elsewhere));
+    } else {
+        let with = crate::scenario::Failure::Disk;
+        draft.push(Step::new(When::on(event), Action::Fail { with }));
+    }
+}
+
+/// A tail that nobody acknowledged: its owner stands still between the append and its check, until
+/// its lease is over.
+pub(super) fn hidden_tail(draft: &mut Draft<'_>) {
+    let partition = draft.partition();
+    let label = draft.label("hidden");
+    let target = Draft::first(Stage::Committed, "set-target", &partition);
+    draft.push(Step::new(When::on(target), Action::Record {}).labelled(&label));
+    let filter = Filter {
+        partition: Some(partition),
+        nth: u32::try_from(draft.dice.within(1, 12)).unwrap_or(1),
+        times: 1,
+        ..Filter::any()
+    };
+    let mut when = since(&label, Duration::ZERO);
+    when.on = Some(On { filter, ..On::new(Stage::Performed, "commit") });
+    let lasting = Some(draft.dice.millis_by_100(2_100, 3_500));
+    draft.push(Step::new(when, Action::Pause { node: Who::Here, lasting }));
+}
+
+/// H30: a move is listed for, given up and planned again, when its source hears nothing any more.
+pub(super) fn old_session(draft: &mut Draft<'_>) {
+    let partition = draft.partition();
+    let to = draft.anyone();
+    let there = Action::Move { partition: partition.clone(), to, through: None };
+    let start = draft.moment();
+    draft.push(Step::new(start, there.clone()));
+    let label = draft.label("given-up");
+    let points = [(Stage::Done, "list"), (Stage::Done, "checkpoint"), (Stage::Done, "copy")];
+    let (stage, name) = *draft.dice.pick(&points);
+    let listed = Draft::first(stage, name, &partition);
+    let abort = Action::Abort { partition: partition.clone(), through: None };
+    draft.push(Step::new(When::on(listed), abort).labelled(&label));
+    let gap = draft.dice.millis(50, 1_500);
+    let cut = Action::Cut {
+        from: Side::These(vec![Who::Owner(partition)]),
+        to: Side::Others,
+        both: true,
+        lasting: Some(draft.for_long() + Duration::from_secs(4)),
+    };
+    draft.push(Step::new(since(&label, gap), cut));
+    let gap = gap + draft.dice.millis(50, 1_000);
+    draft.push(Step::new(since(&label, gap), there));
+}
+
+/// H37: a node that was promoted away from comes back, and is to leave.
+pub(super) fn drained_after_death(draft: &mut Draft<'_>) {
+    let node = Who::Node(Machine(1));
+    let partition = draft.partition();
+    let points = [(Stage::Done, "checkpoint"), (Stage::Done, "list"), (Stage::Phase, "drain")];
+    let (stage, name) = *draft.dice.pick(&points);
+    let label = draft.label("dead");
+    let lasting = draft.for_long();
+    let dies = Action::Kill { node: node.clone(), lasting: Some(lasting) };
+    let when = When::on(Draft::first(stage, name, &partition));
+    draft.push(Step::new(when, dies).labelled(&label));
+    let back = lasting + draft.dice.millis_by_100(500, 4_000);
+    let leave = Action::Drain { node, through: None };
+    draft.push(Step::new(since(&label, back), leave));
+}
+
+/// H25: what a node got by a move is erased by hand, and the node starts again.
+pub(super) fn erased(draft: &mut Draft<'_>) {
+    let partition = draft.partition();
+    let label = draft.label("moved");
+    let flip = Draft::first(Stage::Committed, "flip", &partition);
+    let owner = Who::Owner(partition.clone());
+    let mut when = When::on(flip);
+    when.after = draft.dice.millis_by_100(500, 3_000);
+    let down = draft.dice.millis_by_100(500, 1_500);
+    let kill = Action::Kill { node: owner.clone(), lasting: Some(down) };
+    draft.push(Step::new(when, kill).labelled(&label));
+    let erase = Action::Erase { node: owner, what: Files::Live, partition: Some(partition) };
+    draft.push(Step::new(since(&label, Duration::from_millis(100)), erase));
+}
+
+/// H12, S6: a copy that cannot keep up, over a link that is cut later, until its source dies.
+pub(super) fn far_behind(draft: &mut Draft<'_>) {
+    let partition = draft.partition();
+    let label = draft.label("behind");
+    let listed = Draft::first(Stage::Done, "list", &partition);
+    let (source, target) = (Who::Owner(partition.clone()), Who::Target(partition.clone()));
+    let cut = Action::Cut {
+        from: Side::These(vec![source.clone()]),
+        to: Side::These(vec![target]),
+        both: true,
+        lasting: Some(Duration::from_secs(40)),
+    };
+    draft.push(Step::new(When::on(listed), cut).labelled(&label));
+    let (gap, lasting) = (draft.dice.millis_by_100(500, 9_000), draft.for_long());
+    let dies = Action::Kill { node: source, lasting: Some(lasting) };
+    draft.push(Step::new(since(&label, gap), dies));
+    if draft.dice.happens(40) {
+        // An operator gives the move up, or plans it anew, while the source is dead.
+        let later = gap + draft.dice.millis_by_100(3_100, 8_000);
+        let abort = Action::Abort { partition, through: None };
+        draft.push(Step::new(since(&label, later), abort));
+    }
+}
+
+/// H46: the target of a dead owner drains, or dies, too.
+pub(super) fn target_of_dead(draft: &mut Draft<'_>) {
+    let partition = draft.partition();
+    let label = draft.label("dead-owner");
+    let points = [(Stage::Done, "list"), (Stage::Done, "checkpoint"), (Stage::Effect, "prepare")];
+    let (stage, name) = *draft.dice.pick(&points);
+    let lasting = Some(draft.for_long() + Duration::from_secs(8));
+    let dies = Action::Kill { node: Who::Owner(partition.clone()), lasting };
+    let when = When::on(Draft::first(stage, name, &partition));
+    draft.push(Step::new(when, dies).labelled(&label));
+    let gap = draft.dice.millis_by_100(0, 6_000);
+    let target = Who::Target(partition);
+    let action = if draft.dice.happens(50) {
+        Action::Drain { node: target, through: None }
+    } else {
+        Action::Kill { node: target, lasting: Some(draft.for_long()) }
+    };
+    draft.push(Step::new(since(&label, gap), action));
+}
+
+/// H19: a source that has just come back dies again.
+pub(super) fn died_before(draft: &mut Draft<'_>) {
+    let partition = draft.partition();
+    let label = draft.label("first-death");
+    let source = Who::Owner(partition.clone());
+    let points = [(Stage::Done, "list"), (Stage::Done, "copy"), (Stage::Done, "checkpoint")];
+    let (stage, name) = *draft.dice.pick(&points);
+    let down = silence(draft) + draft.dice.millis_by_100(600, 1_800);
+    let dies = Action::Kill { node: source.clone(), lasting: Some(down) };
+    let when = When::on(Draft::first(stage, name, &partition));
+    draft.push(Step::new(when, dies).labelled(&label));
+    let gap = down + draft.dice.millis_by_100(400, 2_500);
+    let lasting = Some(draft.for_long());
+    draft.push(Step::new(since(&label, gap), Action::Kill { node: source, lasting }));
+}
+
+/// A death that the log hears of late, when its node has come back already.
+pub(super) fn condemned(draft: &mut Draft<'_>) {
+    let node = draft.anyone();
+    let silent = silence(draft) + draft.dice.millis_by_100(300, 1_200);
+    let from = Side::These(vec![node]);
+    let cut = Action::Cut { from, to: Side::Others, both: true, lasting: Some(silent) };
+    let when = draft.moment();
+    draft.push(Step::new(when, cut));
+    let filter = Filter { times: *draft.dice.pick(&[1, 3, 0]), ..Filter::any() };
+    let event = On { filter, ..On::new(Stage::Effect, "mark-dead") };
+    let by = draft.dice.millis_by_100(500, 3_000);
+    draft.push(Step::new(When::on(event), Action::Delay { by }));
+}
+
+/// A leader sleeps until another one leads, and wakes up to what was asked of it meanwhile.
+pub(super) fn leader_asleep(draft: &mut Draft<'_>) {
+    for _ in 0..draft.dice.within(1, 3) {
+        let when = draft.moment();
+        let lasting = Some(draft.dice.millis_by_100(2_500, 6_000));
+        draft.push(Step::new(when, Action::Pause { node: Who::Leader, lasting }));
+    }
+}
+
+/// The power of all nodes goes at once.
+pub(super) fn blackout(draft: &mut Draft<'_>) {
+    let start = draft.moment();
+    let keep = *draft.dice.pick(&[Keep::Nothing, Keep::Random]);
+    for number in 1..=draft.scenario.cluster.nodes {
+        let gap = draft.dice.millis(0, 60);
+        let when = When { at: start.at.map(|at| at + gap), ..start.clone() };
+        let lasting = Some(draft.dice.millis_by_100(200, 2_500));
+        let node = Who::Node(Machine(number));
+        draft.push(Step::new(when, Action::PowerLoss { node, keep, lasting }));
+    }
+}
+
+/// The power of a node goes soon after it came back, again and again.
+pub(super) fn flicker(draft: &mut Draft<'_>) {
+    let (node, start) = (Who::Node(draft.founder()), draft.moment());
+    let mut at = start.at.unwrap_or_default();
+    for _ in 0..draft.dice.within(2, 4) {
+        let down = draft.dice.millis(50, 300);
+        let action =
+            Action::PowerLoss { node: node.clone(), keep: Keep::Nothing, lasting: Some(down) };
+        draft.push(Step::new(When::at(at), action));
+        at += down + draft.dice.millis(1, 400);
+    }
+}
+
+/// A replica falls behind what is planned, and is fed a snapshot.
+pub(super) fn left_behind(draft: &mut Draft<'_>) {
+    let partition = draft.partition();
+    let event = Draft::first(Stage::Committed, "set-target", &partition);
+    let node = if draft.dice.happens(50) {
+        draft.anyone()
+    } else if draft.dice.happens(50) {
+        Who::Owner(partition)
+    } else {
+        Who::Target(partition)
+    };
+    let lasting = draft.dice.millis_by_100(3_000, 15_000);
+    draft.push(Step::new(When::on(event), Action::Lag { node, lasting }));
+}
+
+/// How long a node is silent before it is taken to be dead.
+fn silence(draft: &Draft<'_>) -> Duration {
+    draft.scenario.cluster.policy.dead_timeout.unwrap_or(Duration::from_secs(3))
+}
+
+fn since(label: &str, after: Duration) -> When {
+    When { since: Some(Label(label.to_owned())), after, ..When::start() }
+}
