@@ -222,7 +222,7 @@ mod tests {
     /// Numbers of operations count by where they appear first, and only where kinds are asked for.
     #[test]
     fn operations_go_by_their_first_place() {
-        let (now, ops) = (at(1), |ids: [u128; 3]| ids);
+        let (now, ops) = (at(1), |[a, b, c]: [u128; 3]| (a, b, c));
         assert_eq!(kind_of(&ops([7, 9, 7]), now), kind_of(&ops([8, 12, 8]), now));
         assert_ne!(kind_of(&ops([7, 9, 7]), now), kind_of(&ops([8, 12, 12]), now));
         assert_ne!(name_of(&ops([7, 9, 7])), name_of(&ops([8, 12, 8])));
