@@ -202,14 +202,18 @@ pub(super) fn config(node: NodeId) -> Config {
     }
 }
 
+/// A lease outlasts the silence after which a node is declared dead, so that the wait before a
+/// promotion matters (H9).
 pub(super) fn policy() -> Policy {
-    Policy {
-        lease: secs(20),
+    let policy = Policy {
+        lease: secs(35),
         lease_margin: secs(1),
-        dead_timeout: secs(30),
+        dead_timeout: secs(10),
         force_promote_after: secs(40),
         ..Policy::default()
-    }
+    };
+    policy.check().expect("these timings are safe");
+    policy
 }
 
 pub(super) fn identity(node: NodeId) -> Identity {
