@@ -3,6 +3,11 @@
 //!
 //! The same text is a file for `narad-sim run`. From Rust it can be changed between runs, and what a
 //! run comes to is a value: here, how much is delivered twice, over ten seeds.
+//!
+//! ```text
+//! cargo run --example drive_a_scenario
+//! ```
+#![expect(clippy::print_stdout, reason = "an example talks to the person who runs it")]
 
 use std::error::Error;
 use std::ops::ControlFlow;
@@ -27,13 +32,13 @@ const SCENARIO: &str = r#"
     produce = { per_second = 0 }
 
     [[step]]
-    at = "1s"
+    at = "5s"
     do = "move"
     partition = "orders/0"
     to = "n3"
 
-    [[step]]                    # dead after 3 s, promoted 4 s later
-    on = { done = "checkpoint", node = "n3", partition = "orders/0" }
+    [[step]]                    # all is copied; dead after 3 s, promoted 4 s later
+    on = { effect = "prepare", node = "n3", partition = "orders/0" }
     label = "death"
     do = "power-loss"
     node = "owner of orders/0"
@@ -89,10 +94,12 @@ struct Diary {
 impl Watch for Diary {
     fn line(&mut self, line: &Line, _: &dyn Describe) -> ControlFlow<()> {
         if matches!(line.kind, Kind::Fault | Kind::Phase | Kind::Freeze) {
+            let at = Duration::from_micros(line.at_us).as_secs_f64();
             let node = line.node.as_deref().unwrap_or_default();
-            let Line { at_us, name, text, .. } = line;
-            let at = Duration::from_micros(*at_us).as_secs_f64();
-            self.entries.push(format!("{at:6.2} s  {node:3} {name} {text}"));
+            let entry = format!("{node}  {}", line.name);
+            if self.entries.last().is_none_or(|last| !last.ends_with(&entry)) {
+                self.entries.push(format!("{at:6.2} s  {entry}"));
+            }
         }
         ControlFlow::Continue(())
     }

@@ -92,7 +92,7 @@ impl Scene {
             .map(|seed| {
                 let begin = cpu_time();
                 let ran = run(&scenario, RunOptions { seed: Some(seed), ..RunOptions::default() });
-                let took = (cpu_time() - begin).as_secs_f64();
+                let took = cpu_time().saturating_sub(begin).as_secs_f64();
                 let simulated = Duration::from_micros(ran.summary.simulated_us).as_secs_f64();
                 Speed {
                     times_real: simulated / took,

@@ -142,12 +142,9 @@ impl Storage {
             }
             Staging::Probe { bytes } => {
                 // What an earlier life staged is read back now: this comes right before a freeze,
-                // in which nothing of the size of the partition may be left to do (case C50). If it
-                // is not what it should be, verifying says so to the machine.
-                if let Err(error) = store.vouch(partition) {
-                    tracing::warn!(%partition, %error, "the copy is not what it was");
-                }
-                StagingOutcome::Probe(known(store.probe(partition, bytes)))
+                // in which nothing of the size of the partition may be left to do (case C50).
+                let vouched = store.vouch(partition);
+                StagingOutcome::Probe(known(vouched.and_then(|()| store.probe(partition, bytes))))
             }
             Staging::Verify(boundary) => StagingOutcome::Verify(self.verify(partition, &boundary)),
             Staging::Install { attempt, sidecar, manifest } => {
@@ -289,6 +286,7 @@ fn fault(error: &StoreError) -> Fault {
         error if error.is_full() => Fault::DiskFull,
         StoreError::Corrupt { base, .. }
         | StoreError::Differs { base, .. }
+        | StoreError::NotStaged { base }
         | StoreError::Lost { base, .. } => Fault::Mismatch { base: *base },
         _ => Fault::Disk,
     }

@@ -1,6 +1,6 @@
 //! The `narad-sim` command.
 //!
-//! Everything but the process itself is here: [`run`] takes a parsed command line, a [`Laboratory`]
+//! Everything but the process itself is here: [`run()`] takes a parsed command line, a [`Laboratory`]
 //! and a [`Terminal`], and returns the [`ExitCode`]. What a command finds goes to standard output, for
 //! people or as JSON; progress and errors go to standard error.
 

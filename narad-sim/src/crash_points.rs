@@ -178,7 +178,8 @@ pub fn points(canon: Canon) -> Vec<Point> {
             last_done = world.now;
         }
         if let Some(machine) = world.touched {
-            events.push((world.now, world.recorder.events, machine as u32 + 1));
+            let machine = u32::try_from(machine).unwrap_or(u32::MAX).saturating_add(1);
+            events.push((world.now, world.recorder.events, machine));
         }
         steps.insert(world.now, now_steps);
     }
@@ -209,6 +210,10 @@ pub fn points(canon: Canon) -> Vec<Point> {
 
 /// Crashes canonical runs at every point. `each` is told after every run how many were done, of how
 /// many; `Break` ends it.
+///
+/// # Panics
+///
+/// If the laboratory does not read what it writes.
 pub fn try_all<L: Laboratory>(
     lab: &L,
     canons: &[Canon],

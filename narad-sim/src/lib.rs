@@ -48,8 +48,8 @@
 //!
 //! # Examples
 //!
-//! A flip is kept back until its freeze has been revoked. It must lose, and the move must end all the
-//! same:
+//! Flips are kept back until their freeze has been revoked. They must lose, and the move must end all
+//! the same:
 //!
 //! ```
 //! use narad_sim::run::{RunOptions, run};
@@ -71,7 +71,7 @@
 //!     to = "n2"
 //!
 //!     [[step]]
-//!     on = { effect = "flip", node = "n2" }
+//!     on = { effect = "flip", node = "n2", times = 0 }
 //!     label = "late-flip"
 //!     do = "hold"
 //!

@@ -96,7 +96,7 @@ impl Laboratory for Narad {
         let bias = biases.get(turn).map(|bias| about(*bias));
         // What is wrong with Raft, or with how it is used, shows only with it.
         let metastore = RAFTS.contains(&plant::find(bug)?.number()).then_some(MetastoreKind::Raft);
-        Some(self.draw(number, &DrawOptions { bias, metastore, ..DrawOptions::default() }))
+        Some(self.draw(number, &DrawOptions { metastore, bias, ..DrawOptions::default() }))
     }
 }
 

@@ -21,6 +21,7 @@ mod log;
 pub(crate) mod machine;
 pub(crate) mod message;
 pub(crate) mod observe;
+mod oversight;
 mod perform;
 mod process;
 pub(crate) mod queue;
@@ -30,6 +31,7 @@ pub(crate) mod script;
 mod serve;
 pub(crate) mod setup;
 mod traffic;
+mod view;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::mem;
@@ -44,19 +46,18 @@ use narad_runtime::replica::{Actions, Input, ReplicaError};
 use self::clients::{ClientDue, Clients};
 use self::machine::Machine;
 use self::message::Message;
-use self::observe::{At, Recorder};
+use self::observe::Recorder;
 use self::queue::Queue;
 use self::replica::Hearing;
 use self::script::{Place, Script};
 use self::setup::Setup;
 use crate::metastore::{AbstractLog, Access};
 use crate::net::{Net, Parcel};
-use crate::oracle::{Fact, Look, Oracle};
+use crate::oracle::Oracle;
 use crate::outcome::Violation;
 use crate::random::Random;
-use crate::scenario::{Ending, Heals, Label};
+use crate::scenario::{Ending, Label};
 use crate::time::Time;
-use crate::trace::Kind;
 
 /// Something that will happen.
 #[derive(Clone, Debug)]
@@ -425,99 +426,6 @@ impl World {
                 Effect::Stop(_) => {}
             }
         }
-    }
-
-    /// Records that an invariant did not hold.
-    pub(crate) fn violated(&mut self, invariant: &str, text: String) {
-        let violation = Violation {
-            invariant: invariant.to_owned(),
-            at_us: self.now.as_micros(),
-            event: self.recorder.events,
-            text,
-        };
-        let at = At::default();
-        let (now, named) = (self.now, invariant.to_owned());
-        self.recorder.said(now, Kind::Violation, &named, at, || violation.text.clone());
-        self.violations.push(violation);
-    }
-
-    pub(crate) fn view(&self) -> facts::View<'_> {
-        facts::View {
-            now: self.now,
-            machines: &self.machines,
-            by_node: self.by_node.as_slice(),
-            net: &self.net,
-            log: self.log.as_ref(),
-        }
-    }
-
-    pub(crate) fn observe(&mut self, fact: Fact<'_>) {
-        let view = facts::View {
-            now: self.now,
-            machines: &self.machines,
-            by_node: &self.by_node,
-            net: &self.net,
-            log: self.log.as_ref(),
-        };
-        self.oracle.observe(self.recorder.events, fact, &view);
-        self.take_violations();
-    }
-
-    /// Writes down what the oracle has found.
-    fn take_violations(&mut self) {
-        while let Some(violation) = self.oracle.violations().get(self.judged) {
-            self.judged += 1;
-            let violation = violation.clone();
-            let now = self.now;
-            let text = || violation.text.clone();
-            self.recorder.said(now, Kind::Violation, &violation.invariant, At::default(), text);
-            self.violations.push(violation);
-        }
-    }
-
-    /// Judges what must hold before the world heals, and heals it.
-    pub(crate) fn begin_to_live(&mut self) {
-        self.judge(Oracle::finish_safety);
-        self.is_live_phase = true;
-        self.script.end();
-        match self.setup.scenario.head.heals {
-            Heals::All => self.heal_everything(),
-            Heals::Core => self.heal_core(),
-        }
-        self.observe(Fact::Liveness);
-    }
-
-    /// Judges what must hold in the end.
-    pub(crate) fn end(&mut self) {
-        if self.is_live_phase {
-            self.judge(Oracle::finish_liveness);
-        } else {
-            self.judge(Oracle::finish_safety);
-        }
-        self.look_at_the_end();
-    }
-
-    fn judge(&mut self, how: fn(&mut Oracle, u64, &dyn Look)) {
-        let view = facts::View {
-            now: self.now,
-            machines: &self.machines,
-            by_node: &self.by_node,
-            net: &self.net,
-            log: self.log.as_ref(),
-        };
-        how(&mut self.oracle, self.recorder.events, &view);
-        self.take_violations();
-    }
-
-    /// Lets the oracle look again while the world heals; returns whether nothing is left to do.
-    pub(crate) fn is_at_rest(&mut self) -> bool {
-        self.observe(Fact::Tick);
-        self.oracle.is_settled(&self.view())
-    }
-
-    /// Whether going on would tell nothing more.
-    pub(crate) fn is_hopeless(&self) -> bool {
-        self.violations.len() >= Self::VIOLATIONS_MAX
     }
 
     /// Links, pauses or processes are not as they were.

@@ -1,7 +1,5 @@
 //! Seeds of what schedules are drawn from. (The inputs of `scenario` are files that a person wrote.)
 
-use narad_sim::random::Random;
-
 use crate::Seed;
 
 pub(crate) fn seeds() -> Vec<Seed> {
@@ -13,8 +11,12 @@ pub(crate) fn seeds() -> Vec<Seed> {
     ]
 }
 
-/// So many choices of a seed.
-fn drawn_from(seed: u64, bytes: usize) -> Vec<u8> {
-    let mut random = Random::root(seed);
-    std::iter::repeat_with(|| random.any().to_le_bytes()).flatten().take(bytes).collect()
+/// So many bytes of a linear congruence.
+fn drawn_from(mut state: u64, bytes: usize) -> Vec<u8> {
+    let mut next = || {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state.to_be_bytes()[0]
+    };
+    (0..bytes).map(|_| next()).collect()
 }

@@ -255,8 +255,12 @@ impl Desk {
             }
             (Operation::Checkpoint(manifest), Outcome::Checkpoint(result)) => match result {
                 Ok(()) => self.stage.checkpointed(manifest),
-                Err(_) => self.stage.doubt = true,
+                Err(fault) => {
+                    self.stage.doubt = true;
+                    self.stage.bereave(*fault);
+                }
             },
+            (Operation::Probe { .. }, Outcome::Probe(Err(fault))) => self.stage.bereave(*fault),
             (Operation::Trim { keep }, Outcome::Trim(Ok(()))) => self.stage.trimmed(keep),
             (Operation::Install { attempt, manifest, .. }, Outcome::Install(result)) => {
                 let kept = match result {

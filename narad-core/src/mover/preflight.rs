@@ -64,7 +64,7 @@ fn disk(fault: Fault) -> Waiting {
         | Fault::Disk
         | Fault::ExtentGone
         | Fault::Damaged { .. }
-        | Fault::Mismatch { .. }
         | Fault::Malformed => Waiting::Disk,
+        Fault::Mismatch { .. } => Waiting::CopyUnverifiable,
     }
 }

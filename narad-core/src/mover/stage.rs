@@ -4,6 +4,7 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use super::desk::Job;
+use super::operation::Fault;
 use crate::ids::{ByteCount, MoveId, Offset, PartitionId};
 use crate::partition::{Extent, Listing, Manifest, Position, Staged};
 use crate::planted::{Bug, is_planted};
@@ -170,6 +171,16 @@ impl Stage {
             self.forget(Some(base));
         } else {
             self.doubted = Some(base);
+        }
+    }
+
+    /// The disk says that one extent is not there any more, or not what it was: it is copied again,
+    /// whatever a manifest says that could not be replaced since.
+    pub(super) fn bereave(&mut self, fault: Fault) {
+        let Fault::Mismatch { base } = fault else { return };
+        self.trim_due = true;
+        for manifest in [&mut self.working, &mut self.durable].into_iter().flatten() {
+            manifest.extents.retain(|staged| staged.base != base);
         }
     }
 

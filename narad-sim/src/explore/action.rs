@@ -1,6 +1,9 @@
 //! What may happen next.
 
+use narad_core::host;
 use narad_core::ids::NodeId;
+use narad_core::metastore::Member;
+use narad_core::node::Operation;
 
 use super::Order;
 use super::world::{Message, Running, World, policy};
@@ -84,7 +87,7 @@ pub(super) fn node(number: u8) -> NodeId {
     NodeId(number.into())
 }
 
-fn number(node: NodeId) -> u8 {
+pub(super) fn number(node: NodeId) -> u8 {
     u8::try_from(node.0).expect("a small world")
 }
 
@@ -119,7 +122,7 @@ impl World {
                 *cut += 1;
             }
         }
-        if quiet {
+        if quiet && !self.is_at_rest() {
             if self.budget.pauses > 0 || !self.is_disturbed() {
                 actions.push(Action::Pause);
             } else {
@@ -220,9 +223,8 @@ impl World {
     }
 
     /// Closing waits for the append under way.
-    fn must_wait(&self, id: NodeId, operation: &narad_core::node::Operation) -> bool {
-        use narad_core::node::Operation;
-        matches!(operation, Operation::Host(_, narad_core::host::Operation::Close))
+    fn must_wait(&self, id: NodeId, operation: &Operation) -> bool {
+        matches!(operation, Operation::Host(_, host::Operation::Close))
             && self.process(id).is_some_and(|process| process.append.is_some())
     }
 
@@ -258,7 +260,7 @@ impl World {
         for to in self.nodes().filter(|to| *to != row.owner) {
             if self.budget.moves == 0 {
                 *cut += 1;
-            } else if self.member(to).is_some_and(narad_core::metastore::Member::is_receiver) {
+            } else if self.member(to).is_some_and(Member::is_receiver) {
                 actions.push(Action::Plan(number(to)));
             }
         }

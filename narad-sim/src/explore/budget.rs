@@ -1,4 +1,4 @@
-//! How much may still happen.
+//! How much may still happen on one path.
 
 /// What may still go wrong, or be asked for, on this path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -139,7 +139,7 @@ impl World {
         }
     }
 
-    fn could_flip(&self, id: NodeId, captured: &Captured) -> bool {
+    pub(super) fn could_flip(&self, id: NodeId, captured: &Captured) -> bool {
         let Some(row) = self.row() else { return false };
         let life = self.member(id).map(|member| member.incarnation);
         captured.owner == id

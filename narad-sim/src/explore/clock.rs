@@ -9,14 +9,14 @@ use narad_core::ids::NodeId;
 use narad_core::node::Event;
 use narad_core::time::Instant;
 
-use super::action::Action;
+use super::action::{Action, number};
 use super::world::{World, policy};
 
 /// Deadlines that come and go without changing anything.
 const DULL: [&str; 2] = ["a heartbeat is due", "report what moves away"];
 
 /// Most deadlines that one jump passes.
-const PASSED_MAX: u32 = 64;
+const PASSED_MAX: u32 = 24;
 
 impl World {
     /// Jumps to where something new happens while nobody had anything to do: what is tried again
@@ -108,7 +108,6 @@ impl World {
         if !self.held.is_empty() {
             return Some(Action::Arrive(0));
         }
-        let number = |id: NodeId| u8::try_from(id.0).expect("a small world");
         self.nodes().find_map(|id| {
             if self.process(id).is_none() {
                 Some(Action::Restart(number(id)))

@@ -198,3 +198,33 @@ impl<T> Default for Pool<T> {
         Self { parts: BTreeMap::new(), tidy_at: 1 << 12 }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const fn at(secs: u64) -> Instant {
+        Instant::from_origin(Duration::from_secs(secs))
+    }
+
+    /// What is as long ago, or as far ahead, has one kind; none stays none.
+    #[test]
+    fn a_shift_of_all_instants_makes_no_difference() {
+        let early = kind_of(&(at(3), at(9), Instant::ORIGIN), at(5));
+        assert_eq!(early, kind_of(&(at(13), at(19), Instant::ORIGIN), at(15)));
+        assert_ne!(early, kind_of(&(at(13), at(20), Instant::ORIGIN), at(15)));
+        assert_ne!(early, kind_of(&(at(13), at(19), at(10)), at(15)));
+        assert_ne!(name_of(&at(3)), name_of(&at(4)));
+    }
+
+    /// Numbers of operations count by where they appear first, and only where kinds are asked for.
+    #[test]
+    fn operations_go_by_their_first_place() {
+        let (now, ops) = (at(1), |[a, b, c]: [u128; 3]| (a, b, c));
+        assert_eq!(kind_of(&ops([7, 9, 7]), now), kind_of(&ops([8, 12, 8]), now));
+        assert_ne!(kind_of(&ops([7, 9, 7]), now), kind_of(&ops([8, 12, 12]), now));
+        assert_ne!(name_of(&ops([7, 9, 7])), name_of(&ops([8, 12, 8])));
+    }
+}

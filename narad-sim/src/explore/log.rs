@@ -1,6 +1,6 @@
 //! The replicated log, as one list that is committed where it is appended.
 
-use narad_core::ids::{Incarnation, LogIndex, NodeId, Offset, ProposalId, TopicId};
+use narad_core::ids::{Incarnation, LogIndex, Name, NodeId, Offset, ProposalId, TopicId};
 use narad_core::metastore::{
     Applied, Command, Configuration, Entry, Member, Outcome as Folded, Reply, State, Status,
 };
@@ -29,7 +29,7 @@ impl Log {
             let (name, store_uuid, addrs) = (who.name, who.store_uuid, who.addrs);
             log.say(Command::Join { name, store_uuid, addrs });
         }
-        let (name, _) = super::world::topic_name();
+        let name = Name::new("orders").expect("a word makes a name");
         let created = log.say(Command::CreateTopic { name, partitions: 1, parent: None });
         let Reply::Applied(Applied::Created(topic)) = created else {
             panic!("a topic can be created, but {created:?}")

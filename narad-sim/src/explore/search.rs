@@ -8,9 +8,10 @@ use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::action::Action;
+use super::name::Pools;
 use super::report;
-use super::world::{Broken, Pools, World};
-use super::{Breakage, Options, Outcome, Progress, Stop};
+use super::world::{Broken, World};
+use super::{Breakage, CounterExample, Options, Outcome, Progress, Stop};
 
 /// Most events that a path which is left alone may still take.
 pub(super) const FAIR_STEPS_MAX: usize = 600;
@@ -70,7 +71,14 @@ pub(super) fn run(
     breakage: Option<Breakage>,
     watch: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Outcome {
-    let first = World::new(options.nodes, options.budget(), breakage, options.order);
+    let set_up = catch_unwind(AssertUnwindSafe(|| {
+        World::new(options.nodes, options.budget(), breakage, options.order)
+    }));
+    let first = match set_up {
+        Ok(first) if first.broken.is_none() => first,
+        Ok(first) => return broken_from_the_start(options, first.broken),
+        Err(panic) => return broken_from_the_start(options, Some(panicked(&*panic))),
+    };
     let mut search = Search {
         options,
         first: first.clone(),
@@ -93,6 +101,23 @@ pub(super) fn run(
         size: search.size,
         complete: stopped.is_none() && counter_example.is_none(),
         stopped,
+        counter_example,
+    }
+}
+
+/// Not even a move that nobody disturbs is reached.
+fn broken_from_the_start(options: &Options, broken: Option<Broken>) -> Outcome {
+    let counter_example = broken.map(|broken| CounterExample {
+        invariant: broken.invariant.to_owned(),
+        text: format!("{}, while the first record is produced", broken.text),
+        steps: Vec::new(),
+        aftermath: Vec::new(),
+    });
+    Outcome {
+        options: options.clone(),
+        size: Progress::default(),
+        complete: false,
+        stopped: None,
         counter_example,
     }
 }
@@ -175,8 +200,8 @@ impl Search<'_> {
     }
 
     fn meet(&mut self, mut world: World, from: u32, action: Action, depth: u32) {
-        let name = world.seal(&mut self.pools);
-        if self.seen.insert(name) {
+        if self.seen.insert(world.kind()) {
+            world.share(&mut self.pools);
             let number = u32::try_from(self.met.len()).expect("states_max is below four billion");
             self.met.push((from, action));
             self.frontier.entry(depth).or_default().push_back((world, number));

@@ -1,18 +1,17 @@
-//! What an action does to a small world.
+//! What each event does.
 
 use std::collections::VecDeque;
 
 use narad_core::effects::Effects;
 use narad_core::freeze::gate::Appended;
-use narad_core::ids::{NodeId, Offset};
+use narad_core::ids::{LogIndex, NodeId, Offset};
 use narad_core::metastore::{Command, Status};
 use narad_core::node::{CallFault, Event, Outcome};
 use narad_core::peer::{Answer, RequestId};
 
 use super::action::{Action, node};
-use super::tell;
 use super::world::{Acked, Append, Message, Running, World};
-use super::{Breakage, Order};
+use super::{Breakage, Order, tell};
 
 impl World {
     /// Lets one thing happen.
@@ -154,7 +153,7 @@ impl World {
     fn apply(&mut self, id: NodeId) {
         let at = self.applied(id);
         let Some(entry) = self.log.after(at).cloned() else { return };
-        let index = narad_core::ids::LogIndex(at + 1);
+        let index = LogIndex(at + 1);
         self.tell(id, Event::Committed { index, entry });
         self.answer_barriers(id);
     }
@@ -166,7 +165,7 @@ impl World {
             unreachable!("only what is pending is performed")
         };
         let mut events = VecDeque::new();
-        if let Some(outcome) = self.perform(id, op, operation, &mut events) {
+        if let Some(outcome) = self.perform(id, op, *operation, &mut events) {
             events.push_back(Event::Done(op, outcome));
         }
         for event in events {
@@ -180,8 +179,10 @@ impl World {
                 let Some(process) = self.edit(to).process.as_mut() else {
                     return self.done(from, op, Outcome::Call(Err(CallFault::Unreachable)));
                 };
+                // The smallest name that is free, so that equal worlds use equal names.
                 let free = |id: &u64| !process.asked.contains_key(id);
-                let id = (1..=u64::MAX).find(free).expect("few questions are open");
+                let questions = process.asked.len() as u64;
+                let id = (1..=questions + 1).find(free).expect("one more than there are");
                 process.asked.insert(id, (from, op));
                 let (id, from) = (RequestId(id), Some(from));
                 self.tell(to, Event::Request { id, from, request });

@@ -4,21 +4,20 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use narad_core::config::{Config, Policy};
-use narad_core::effects::{Effects, OpId};
+use narad_core::effects::OpId;
 use narad_core::freeze::Authority;
 use narad_core::freeze::gate::Gate;
 use narad_core::ids::{
-    Attempt, Epoch, Incarnation, MoveId, Name, NodeId, Offset, PartitionId, StoreUuid, Token,
-    TopicId,
+    Attempt, Epoch, MoveId, Name, NodeId, Offset, PartitionId, StoreUuid, Token,
 };
 use narad_core::metastore::{Addresses, Assignment, Entry, State};
-use narad_core::node::{CallFault, Event, Identity, Node, Operation, Outcome};
+use narad_core::node::{Identity, Node, Operation};
 use narad_core::peer::{Answer, Request};
 use narad_core::time::Instant;
 
 use super::budget::Budget;
 use super::disk::Area;
-use super::hash::{Pool, Shared, name_of};
+use super::hash::Shared;
 use super::log::Log;
 use super::{Breakage, Order};
 
@@ -30,8 +29,9 @@ pub(super) const LOG: NodeId = NodeId(99);
 pub(super) struct Machine {
     pub(super) area: Area,
     pub(super) incarnation: u64,
-    /// What a process would start from; what the last one had applied when it ended.
-    pub(super) snapshot: State,
+    /// What a process would start from: what the last one had applied when it ended. None while
+    /// one runs, which holds it itself.
+    pub(super) snapshot: Option<Box<State>>,
     pub(super) process: Option<Process>,
     /// Whether nothing passes between it and the log.
     pub(super) cut: bool,
@@ -56,14 +56,10 @@ pub(super) struct Process {
 }
 
 /// How far an operation is.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "most are pending; a box would be cloned with each state"
-)]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Running {
     /// It is yet to be carried out.
-    Pending(Operation),
+    Pending(Box<Operation>),
     /// A message is on its way, or its answer. If it asks for a listing, of which plan.
     Called(Option<MoveId>),
     /// A barrier waits for this entry to be applied here.
@@ -105,7 +101,7 @@ impl Message {
     }
 
     /// In which order messages arrive if nothing is late: what changes the state first.
-    const fn rank(&self) -> u8 {
+    pub(super) const fn rank(&self) -> u8 {
         match self {
             Self::Proposal { .. } => 0,
             Self::Request { .. } => 1,
@@ -119,7 +115,7 @@ impl Message {
 pub(super) struct Ghost {
     pub(super) produced: u8,
     pub(super) acked: Vec<Acked>,
-    /// Freezes that were captured: by whom, for which plan, and where the log ended.
+    /// Freezes that somebody was told of, and on which a flip may still rest.
     pub(super) captures: Vec<Captured>,
     /// Plans whose destination has heard a listing of the source.
     pub(super) sessions: Vec<MoveId>,
@@ -144,7 +140,6 @@ pub(super) struct Captured {
     pub(super) owner: NodeId,
     pub(super) token: Token,
     pub(super) move_id: MoveId,
-    pub(super) end: u64,
 }
 
 /// An invariant that does not hold.
@@ -182,21 +177,12 @@ pub(super) struct Rules {
     pub(super) order: Order,
 }
 
-/// Parts that the worlds of one search share.
-#[derive(Debug, Default)]
-pub(super) struct Pools {
-    machines: Pool<Machine>,
-    logs: Pool<Log>,
-    messages: Pool<Message>,
-    ghosts: Pool<Ghost>,
-}
-
 const fn secs(secs: u64) -> Duration {
     Duration::from_secs(secs)
 }
 
 /// Seconds for what is usually milliseconds to minutes: only the order of deadlines matters.
-fn config(node: NodeId) -> Config {
+pub(super) fn config(node: NodeId) -> Config {
     Config {
         heartbeat_interval: secs(6),
         // Whoever is to learn nothing is told so by the wire, at any time.
@@ -216,14 +202,18 @@ fn config(node: NodeId) -> Config {
     }
 }
 
+/// A lease outlasts the silence after which a node is declared dead, so that the wait before a
+/// promotion matters (H9).
 pub(super) fn policy() -> Policy {
-    Policy {
-        lease: secs(20),
+    let policy = Policy {
+        lease: secs(35),
         lease_margin: secs(1),
-        dead_timeout: secs(30),
+        dead_timeout: secs(10),
         force_promote_after: secs(40),
         ..Policy::default()
-    }
+    };
+    policy.check().expect("these timings are safe");
+    policy
 }
 
 pub(super) fn identity(node: NodeId) -> Identity {
@@ -244,7 +234,7 @@ impl World {
             Shared::new(Machine {
                 area: Area::default(),
                 incarnation: 0,
-                snapshot: log.state.clone(),
+                snapshot: Some(Box::new(log.state.clone())),
                 process: None,
                 cut: false,
                 isolated: false,
@@ -276,6 +266,10 @@ impl World {
         world.produce_one(ids[0]);
         assert!(world.is_at_rest(), "the world begins at rest");
         world.rules.breakage = breakage;
+        for id in ids {
+            let authority = world.process(id).map(|process| world.granted(process.authority));
+            world.edit_process(id).authority = authority.expect("everybody is up");
+        }
         world.budget = budget;
         world
     }
@@ -312,12 +306,8 @@ impl World {
     /// Returns how far a node has applied the log.
     pub(super) fn applied(&self, node: NodeId) -> u64 {
         let machine = self.machine(node);
-        machine
-            .process
-            .as_ref()
-            .map_or(&machine.snapshot, |process| process.node.state())
-            .applied()
-            .0
+        let running = machine.process.as_ref().map(|process| process.node.state());
+        running.or(machine.snapshot.as_deref()).map_or(0, |state| state.applied().0)
     }
 
     /// Returns the log that a node has open.
@@ -348,144 +338,9 @@ impl World {
         }
     }
 
-    /// Shares the parts of the world with others that have them, and returns its name.
-    pub(super) fn seal(&mut self, pools: &mut Pools) -> u128 {
-        for machine in &mut self.machines {
-            machine.share(&mut pools.machines);
-        }
-        self.log.share(&mut pools.logs);
-        self.ghost.share(&mut pools.ghosts);
-        for message in self.wire.iter_mut().chain(&mut self.held) {
-            message.share(&mut pools.messages);
-        }
-        self.kind()
-    }
-
-    /// Brings what has no order into one, and drops what nobody will look at again.
-    pub(super) fn put_in_order(&mut self) {
-        self.forget_common_past();
-        let now = self.now;
-        if self.wire.len() > 1 {
-            self.wire.sort_by_key(|message| (message.rank(), message.kind(now), message.name()));
-        }
-        if self.held.len() > 1 {
-            self.held.sort_by_key(|message| (message.kind(now), message.name()));
-        }
-    }
-
-    /// Returns the name that the world has in common with those that go on alike.
-    fn kind(&self) -> u128 {
-        let mut parts: Vec<u128> =
-            self.machines.iter().map(|machine| machine.kind(self.now)).collect();
-        parts.extend([self.log.kind(self.now), self.ghost.kind(self.now)]);
-        // An operation that others speak of goes by its place at the node that runs it.
-        let place = |id: NodeId, op: OpId| {
-            self.process(id).and_then(|process| process.running.keys().position(|own| *own == op))
-        };
-        let asked: Vec<_> = self
-            .nodes()
-            .filter_map(|id| self.process(id))
-            .flat_map(|process| process.asked.values().map(|(id, op)| place(*id, *op)))
-            .collect();
-        let of = |message: &Shared<Message>| {
-            let (id, op) = message.asker();
-            (message.kind(self.now), place(id, op))
-        };
-        let wire: Vec<_> = self.wire.iter().map(of).collect();
-        let mut held: Vec<_> = self.held.iter().map(of).collect();
-        held.sort_unstable();
-        let budget = self.budget.effective(self.is_disturbed());
-        let unheard = self.heard.iter().filter(|_| budget.kills > 0);
-        let unheard: Vec<_> = unheard.map(|heard| self.now.since(*heard)).collect();
-        name_of(&(parts, asked, wire, held, budget, unheard))
-    }
-
-    /// Whether something is wrong that will not mend by itself.
-    pub(super) fn is_disturbed(&self) -> bool {
-        !self.held.is_empty()
-            || self.machines.iter().any(|machine| {
-                machine.cut
-                    || machine.lagging
-                    || machine
-                        .process
-                        .as_ref()
-                        .is_none_or(|process| process.append.as_ref().is_some_and(|a| a.slow))
-            })
-    }
-
-    /// Drops the entries that everybody has applied: how the state came about is no part of it.
-    fn forget_common_past(&mut self) {
-        let common = self.nodes().map(|node| self.applied(node)).min().unwrap_or(0);
-        if common > self.log.base {
-            self.log.edit().forget(common);
-        }
-    }
-
-    /// Starts the process of a node. A start takes until it has registered, or said that it will.
-    pub(super) fn start(&mut self, id: NodeId) {
-        let (now, rash) = (self.now, self.is_breaking(Breakage::ServeUnregistered));
-        let partition = self.rules.partition;
-        let machine = self.edit(id);
-        machine.incarnation += 1;
-        let life = Incarnation(machine.incarnation);
-        let held = Some(partition).filter(|_| !machine.area.is_empty()).into_iter().collect();
-        let mut out = Effects::default();
-        let snapshot = machine.snapshot.clone();
-        let node = Node::new(now, identity(id), life, config(id), snapshot, held, &mut out);
-        machine.process = Some(Process {
-            node,
-            gate: Gate::new(partition),
-            open: None,
-            authority: Authority::NONE,
-            running: BTreeMap::new(),
-            asked: BTreeMap::new(),
-            append: None,
-        });
-        self.carry_out(id, out);
-        if rash {
-            self.serve_unregistered(id);
-        }
-        self.tell(id, Event::Leader(Some(LOG)));
-        let first = self.process(id).and_then(|process| process.node.deadline());
-        if let Some(first) = first.filter(|first| first.at > now) {
-            self.pass_to(first.at);
-        }
-    }
-
-    /// Ends the process of a node: its memory is gone, and so is whatever was not durable.
-    pub(super) fn crash(&mut self, id: NodeId) {
-        let forgetful = self.is_breaking(Breakage::InstallNotDurable);
-        let machine = self.edit(id);
-        let mut unanswered = Vec::new();
-        if let Some(process) = machine.process.take() {
-            machine.snapshot = process.node.state().clone();
-            unanswered.extend(process.asked.into_values());
-        }
-        machine.area.crash();
-        machine.lagging = false;
-        if forgetful {
-            let born = |attempt: &Attempt| attempt.no.incarnation == Incarnation(0);
-            let served = |directory: &super::disk::Directory| directory.served.is_some();
-            machine.area.installed.retain(|attempt, directory| born(attempt) || served(directory));
-        }
-        // Connections end with the process; what it has sent may still arrive.
-        let is_lost =
-            |message: &Message| matches!(message, Message::Answer { to, .. } if *to == id);
-        self.wire.retain(|message| !is_lost(message));
-        self.held.retain(|message| !is_lost(message));
-        for (asker, op) in unanswered {
-            self.done(asker, op, Outcome::Call(Err(CallFault::Unreachable)));
-        }
-    }
-
     /// Has the partition's first owner be that node.
     fn assign(&mut self, node: NodeId) {
         let partition = self.rules.partition;
         self.log.edit().say(narad_core::metastore::Command::AssignPartition { partition, node });
     }
-}
-
-/// Shows a partition as people know it.
-pub(super) fn topic_name() -> (Name, TopicId) {
-    (Name::new("orders").expect("a word makes a name"), TopicId(0))
 }

@@ -56,6 +56,8 @@ pub(super) struct Witness {
     fresh: bool,
     /// When it was declared dead, if it is.
     pub(super) died: Option<Time>,
+    /// When it last came back from the dead.
+    pub(super) returned: Option<Time>,
     /// Its disk is another one than in its last life, which may have counted less far.
     pub(super) other_disk: bool,
 }

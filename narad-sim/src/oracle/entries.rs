@@ -97,7 +97,10 @@ impl Oracle {
             }
             Command::Register { node, incarnation, .. } => {
                 self.plans.change(index);
-                self.book.nodes.entry(*node).or_default().died = None;
+                let witness = self.book.nodes.entry(*node).or_default();
+                if witness.died.take().is_some() {
+                    witness.returned = Some(cx.now);
+                }
                 for part in self.book.parts.values_mut() {
                     s09_freeze_exclusion::registered(part, *node, *incarnation);
                 }
@@ -132,7 +135,7 @@ impl Oracle {
                 self.book.nodes.entry(*node).or_default().died = Some(cx.now);
             }
             Command::SetDraining { .. } | Command::CreateTopic { .. } | Command::SetPin { .. } => {
-                self.plans.change(index)
+                self.plans.change(index);
             }
             Command::DrainedOut { node, .. } => {
                 for part in self.book.parts.values() {

@@ -1,5 +1,7 @@
 //! What the world tells the oracle.
 
+mod words;
+
 use std::time::Duration;
 
 use narad_core::controller::Change;
@@ -15,6 +17,8 @@ use narad_core::time::Instant;
 
 use crate::time::Time;
 
+pub use self::words::{Directory, DiskChange, End, Origin, Read};
+
 /// Something that is true of the world from now on.
 ///
 /// Facts are told in the order in which they become true. Every record is named by its content
@@ -22,7 +26,6 @@ use crate::time::Time;
 /// records. "About to" means: the node asked for it and the disk is still as it was.
 #[derive(Clone, Copy, Debug)]
 pub enum Fact<'a> {
-    // ---- processes and machines
     /// A process runs; `life` is durable. Also told when a running process has begun its next life
     /// ([`Outcome::NextIncarnation`](narad_core::node::Outcome)).
     Started {
@@ -47,8 +50,6 @@ pub enum Fact<'a> {
         /// What happens to it.
         change: DiskChange,
     },
-
-    // ---- the replicated log
     /// A node asks for an entry, told in the event in which it does: `node` is who it really is,
     /// whatever the entry says.
     Proposed {
@@ -107,8 +108,6 @@ pub enum Fact<'a> {
         /// What.
         note: &'a Note,
     },
-
-    // ---- gates
     /// What a whole node may do has changed.
     Authority {
         /// The node.
@@ -272,8 +271,6 @@ pub enum Fact<'a> {
         /// The freeze.
         token: Token,
     },
-
-    // ---- logs and directories
     /// An empty log is about to be made.
     Creating {
         /// The node.
@@ -370,8 +367,6 @@ pub enum Fact<'a> {
         /// How many.
         bytes: u64,
     },
-
-    // ---- producers
     /// A node took records into its ingress and answered 202, without looking at any partition.
     Accepted {
         /// The node.
@@ -442,8 +437,6 @@ pub enum Fact<'a> {
         /// The records.
         ids: &'a [u64],
     },
-
-    // ---- consumers
     /// Records were delivered to a consumer: told when they arrive there, however late.
     Delivered {
         /// The node.
@@ -495,8 +488,6 @@ pub enum Fact<'a> {
         /// The partition.
         partition: PartitionId,
     },
-
-    // ---- the run
     /// Whether every clock's rate is within the bound of the policy. Once false, S2 says nothing
     /// more about simultaneous writers for the rest of the run.
     ClockBound(bool),
@@ -504,60 +495,4 @@ pub enum Fact<'a> {
     Liveness,
     /// Time has passed; told about once per simulated second in the liveness phase.
     Tick,
-}
-
-/// How a process ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// It was killed; the machine goes on.
-    Killed,
-    /// The machine lost power: what was not synced may be gone.
-    PowerLost,
-    /// It was asked to stop.
-    Stopped,
-    /// It stopped by itself: [`Stop`](narad_core::node::Stop), or an error of its Raft store.
-    Gave,
-}
-
-/// What happens to a disk behind its node's back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DiskChange {
-    /// It is destroyed, or replaced by an empty one.
-    Lost,
-    /// An older image of it, or another node's, is put in its place.
-    Replaced,
-    /// Bits of one partition's directory change.
-    Rotted(PartitionId, Directory),
-    /// A directory of one partition is removed, or a file of it.
-    Erased(PartitionId, Directory),
-}
-
-/// One directory of one partition on one disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Directory {
-    /// Named by its attempt: live, past, or not yet flipped to.
-    Installed(Attempt),
-    /// The staging area.
-    Staging,
-}
-
-/// On whose behalf a node asks for an entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
-    /// Its own: the controller, a mover, a hand-off, the lease.
-    Node,
-    /// An operator's, through that node.
-    Operator,
-    /// A scenario made it by hand, under the name of another node. Its proposal id is used by
-    /// nobody else.
-    Forged,
-}
-
-/// How records were asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Read {
-    /// From an offset of the reader's choice.
-    Plain,
-    /// Reserved for a consumer that will acknowledge each; told when they are handed out.
-    Reserved,
 }

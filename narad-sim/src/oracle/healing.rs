@@ -149,7 +149,7 @@ impl Book {
             l3_leaving::check(member, &all, cx);
         }
         for node in &all.well {
-            let moves = cx.look.node(*node).into_iter().flat_map(|node| node.moves());
+            let moves = cx.look.node(*node).into_iter().flat_map(narad_core::node::Node::moves);
             for partition in moves.map(|(partition, _)| partition).collect::<Vec<_>>() {
                 l1_moves::outlives(all.state, *node, partition, cx);
             }
@@ -210,7 +210,7 @@ impl Book {
             owner.is_some_and(|owner| owner.serving(partition) == Some(row.epoch))
         };
         let goes_on = |node: &NodeId| {
-            let moves = cx.look.node(*node).into_iter().flat_map(|node| node.moves());
+            let moves = cx.look.node(*node).into_iter().flat_map(narad_core::node::Node::moves);
             moves.map(|(partition, _)| partition).any(|p| all.state.assignment(p).is_none())
         };
         all.leader.is_some()

@@ -1,7 +1,7 @@
 //! L7: placement converges to balance.
 //!
-//! Judged at the end of the healing: a plan of the committed state is empty, unless moves are under way or
-//! paused, or nobody leads.
+//! Judged at the end of the healing: a plan of the committed state is empty, unless moves are under
+//! way or paused, or nobody leads.
 
 use narad_core::controller::placement;
 use narad_core::metastore::Member;

@@ -88,7 +88,7 @@ impl Leases {
     pub(super) fn authorised(&mut self, node: NodeId, authority: Authority, cx: &mut Cx<'_>) {
         let machines = cx.look.node(node);
         let state = machines.map(narad_core::node::Node::state);
-        let applied = state.map(|state| state.applied()).unwrap_or_default();
+        let applied = state.map(narad_core::metastore::State::applied).unwrap_or_default();
         if let Some(state) = state {
             self.longest = self.longest.max(state.policy().lease);
         }

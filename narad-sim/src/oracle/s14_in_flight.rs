@@ -8,7 +8,9 @@
 //! admitted under the wider one. The second part is judged at every capture, of gates that are
 //! frozen by the present owner in the present epoch, for the move that the log has: another's
 //! freeze stops nobody. Nor does one count that the log has ended, since its node has only not
-//! heard of it yet, or whose node is dead: the planner cannot know of either, and goes on.
+//! heard of it yet, or whose node is dead: the planner cannot know of either, and goes on. Nor does
+//! a move count, in either part, under which one of its ends died and came back: its place was given
+//! to another meanwhile.
 
 use std::time::Duration;
 
@@ -34,7 +36,8 @@ impl Book {
             let plan = self.parts.get(partition).map(|part| part.plan).unwrap_or_default();
             let unseen = plan.by_hand && seen.is_some_and(|seen| seen < plan.index);
             let lately = plan.resumed.is_some_and(|at| now.since(at) <= hearsay);
-            ends_alive && !plan.waiting && !lately && !unseen
+            let stays = !self.returned_under(*partition, state);
+            ends_alive && !plan.waiting && !lately && !unseen && stays
         };
         if let Some(seen) = seen {
             self.check_topics(seen, &moving, cx);
@@ -76,6 +79,17 @@ impl Book {
         }
     }
 
+    /// Whether an end of a move died under it and came back: others may have begun meanwhile, since
+    /// a move with a dead end holds no place.
+    fn returned_under(&self, partition: PartitionId, state: &State) -> bool {
+        let planned = self.parts.get(&partition).and_then(|part| part.plan.since);
+        let Some((row, planned)) = state.assignment(partition).zip(planned) else { return false };
+        [Some(row.owner), row.target].into_iter().flatten().any(|end| {
+            let returned = self.nodes.get(&end).and_then(|witness| witness.returned);
+            returned.is_some_and(|returned| returned >= planned)
+        })
+    }
+
     /// A gate of a partition froze.
     pub(super) fn check_frozen(&self, partition: PartitionId, cx: &mut Cx<'_>) {
         let Some(state) = self.state() else { return };
@@ -85,6 +99,9 @@ impl Book {
             let part = self.parts.get(&partition)?;
             let last = part.last().filter(|last| !is_dead(state, last.owner))?;
             let planned = part.plan.since?;
+            if self.returned_under(partition, state) {
+                return None;
+            }
             part.freezes
                 .iter()
                 .any(|frozen| {

@@ -18,6 +18,7 @@ const CURVES_MAX: usize = 5;
 
 const LOAD: &str = "W/B: write rate over copy rate";
 const NO_LOAD: &str = "no run says its write_over_copy";
+const NOTHING: &str = "no run has any";
 const NO_FREEZE: &str = "nothing was frozen";
 
 /// Returns the plots, each with the name of its file.
@@ -183,7 +184,8 @@ fn over_load(
         let name = upper.to_owned();
         series.push(Series { name, look: Look::Dashed, colour: 2, points: at(0.95) });
     }
-    chart::plot(title, x, y, &series, NO_LOAD)
+    let nothing = if rows.iter().any(|row| load(row).is_some()) { NOTHING } else { NO_LOAD };
+    chart::plot(title, x, y, &series, nothing)
 }
 
 /// Returns the lowest and the highest, with room for a logarithm.

@@ -1,38 +1,30 @@
 //! Facts for the oracle, and what it may look at.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::Duration;
 
 use narad_core::effects::OpId;
 use narad_core::freeze::Authority;
 use narad_core::freeze::gate::Standing;
 use narad_core::freeze::handoff::FreezeFault;
-use narad_core::ids::{LogIndex, NodeId, PartitionId, Token, TopicId};
+use narad_core::ids::{LogIndex, PartitionId, Token, TopicId};
 use narad_core::metastore::{Command, Entry, State};
 use narad_core::mover::{self, What};
-use narad_core::node::{Event, Gating, Node, Note, Operation, Outcome, StagingOutcome};
+use narad_core::node::{Event, Gating, Note, Operation, Outcome, StagingOutcome};
 use narad_core::partition::Capture;
 use narad_core::peer::{Answer, Request};
-use narad_core::time::Instant;
 use narad_core::{controller, host};
-use narad_runtime::disk::mem::Keep;
-use narad_runtime::disk::{Disk, MemDisk};
-use narad_runtime::log::scan;
-use narad_runtime::store::{log_dir, parse_attempt, partition_dir, staging_dir};
+use narad_runtime::disk::Disk;
+use narad_runtime::store::log_dir;
 
 use super::World;
-use super::machine::{Asker, Machine};
+use super::machine::Asker;
 use super::message::{partition_noted, partition_of_command};
 use super::observe::{At, standing_text};
-use super::records::id_of;
 use super::script::Moment;
-use crate::metastore::AbstractLog;
-use crate::net::Net;
-use crate::oracle::{Directory, Fact, LogView, Look, Origin};
+use crate::oracle::{Directory, Fact, Origin};
 use crate::scenario::vocabulary::{command_name, note_name, phase_name, waiting_name};
 use crate::scenario::{Ending, Stage};
-use crate::time::Time;
 use crate::trace::Kind;
 
 impl World {
@@ -481,105 +473,4 @@ pub(super) const fn directory_of(what: What) -> Directory {
         What::Staging => Directory::Staging,
         What::Installed(attempt) => Directory::Installed(attempt),
     }
-}
-
-/// The world, as the oracle sees it.
-pub(crate) struct View<'a> {
-    pub(crate) now: Time,
-    pub(crate) machines: &'a [Machine],
-    pub(crate) by_node: &'a [Option<usize>],
-    pub(crate) net: &'a Net,
-    pub(crate) log: Option<&'a AbstractLog>,
-}
-
-impl View<'_> {
-    fn machine(&self, node: NodeId) -> Option<&Machine> {
-        let at = self.by_node.get(usize::try_from(node.0).ok()?).copied().flatten()?;
-        self.machines.get(at)
-    }
-}
-
-impl Look for View<'_> {
-    fn now(&self) -> Time {
-        self.now
-    }
-
-    fn up(&self) -> Vec<NodeId> {
-        let up = |machine: &&Machine| machine.process.is_some();
-        let mut nodes: Vec<NodeId> =
-            self.machines.iter().filter(up).filter_map(|machine| machine.node).collect();
-        nodes.sort_unstable();
-        nodes
-    }
-
-    fn local(&self, node: NodeId) -> Option<Instant> {
-        Some(self.machine(node)?.clock.local(self.now))
-    }
-
-    fn node(&self, node: NodeId) -> Option<&Node> {
-        Some(self.machine(node)?.process.as_ref()?.replica.node())
-    }
-
-    fn leader(&self) -> Option<NodeId> {
-        let leads = |machine: &&Machine| {
-            let process = machine.process.as_ref()?;
-            let node = machine.node?;
-            // The abstract log has no terms, but it knows whom it follows.
-            let leads = self.log.is_some_and(|log| log.leader() == Some(node));
-            (process.replica.node().leader() == Some(node)).then_some((
-                leads,
-                process.replica.term(),
-                node,
-            ))
-        };
-        self.machines.iter().filter_map(|machine| leads(&machine)).max().map(|(.., node)| node)
-    }
-
-    fn talks(&self, a: NodeId, b: NodeId) -> bool {
-        let at = |node: NodeId| {
-            let at = self.by_node.get(usize::try_from(node.0).ok()?).copied().flatten()?;
-            self.machines[at].process.as_ref().map(|_| super::traffic::address(at))
-        };
-        match (at(a), at(b)) {
-            (Some(a), Some(b)) => self.net.talks(a, b),
-            _ => false,
-        }
-    }
-
-    fn would_ack(&self, node: NodeId, partition: PartitionId) -> bool {
-        let Some(machine) = self.machine(node) else { return false };
-        let Some(process) = machine.process.as_ref() else { return false };
-        process.ground.set_now(machine.clock.local(self.now));
-        process.broker.find(partition).is_some_and(|seat| seat.slot.commits())
-    }
-
-    fn log(&self, node: NodeId, partition: PartitionId, directory: Directory) -> Option<LogView> {
-        let disk = MemDisk::of(&self.machine(node)?.disk.image(Keep::Nothing));
-        let dir = match directory {
-            Directory::Installed(attempt) => log_dir(partition, attempt),
-            Directory::Staging => staging_dir(partition),
-        };
-        read_log(&disk, &dir)
-    }
-
-    fn directories(&self, node: NodeId, partition: PartitionId) -> Vec<Directory> {
-        let Some(machine) = self.machine(node) else { return Vec::new() };
-        let Ok(entries) = machine.disk.list(&partition_dir(partition)) else { return Vec::new() };
-        let directory = |name: &str| match parse_attempt(name) {
-            Some(attempt) => Some(Directory::Installed(attempt)),
-            None => (name == "staging").then_some(Directory::Staging),
-        };
-        entries.iter().filter_map(|entry| directory(&entry.name)).collect()
-    }
-
-    fn ingress(&self, _: NodeId) -> Vec<u64> {
-        // A record is acknowledged by its owner alone: there is no ingress log yet.
-        Vec::new()
-    }
-}
-
-fn read_log(disk: &dyn Disk, dir: &Path) -> Option<LogView> {
-    let found = scan(disk, dir).ok()?;
-    let records = found.records.iter().map(|(offset, record)| (*offset, id_of(record))).collect();
-    Some(LogView { start: found.start, end: found.end, hwm: found.hwm, records })
 }

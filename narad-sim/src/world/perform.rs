@@ -1,28 +1,23 @@
 //! Operations of a node: how each is begun, carried out, answered, and ended early.
 
+mod carry;
 mod endings;
 mod hazard;
 
 use std::time::Duration;
 
 use narad_core::effects::OpId;
-use narad_core::host;
 use narad_core::ids::{NodeId, PartitionId};
 use narad_core::metastore::Entry;
 use narad_core::mover::Fault;
-use narad_core::node::{
-    CallFault, Event, Gating, GatingOutcome, Operation, Outcome, Staging, StagingOutcome,
-};
+use narad_core::node::{CallFault, Event, Gating, Operation, Outcome, Staging, StagingOutcome};
 use narad_core::peer::Request;
-use narad_runtime::copy::CancelFlag;
-use narad_runtime::store::identity;
 
 use self::endings::{ending_of, failed};
 use super::machine::Running;
 use super::message::{Message, Payload};
 use super::script::{Moment, Verdict};
 use super::{Due, Local, World};
-use crate::oracle::Fact;
 use crate::scenario::vocabulary::operation_name;
 use crate::scenario::{Ending, Failure, Stage};
 use crate::time::Time;
@@ -268,153 +263,6 @@ impl World {
             }
             Verdict::Crash(_, keep, lasting) => self.lose_power(machine, keep, lasting),
         }
-    }
-
-    fn carry_operation_out(
-        &mut self,
-        machine: usize,
-        op: OpId,
-        operation: Operation,
-    ) -> Option<Outcome> {
-        let now = self.now;
-        let it = &mut self.machines[machine];
-        let now_ms = it.clock.wall_ms(now);
-        it.disk.set_now(now_ms);
-        let process = it.process.as_mut().expect("it runs");
-        process.ground.set_now(it.clock.local(now));
-        Some(match operation {
-            Operation::Call { to, request } => {
-                self.call(machine, op, to, request);
-                return None;
-            }
-            Operation::Append(entry) => {
-                self.append_entry(machine, op, &entry);
-                return None;
-            }
-            // The replica carries these to the log itself.
-            Operation::Barrier => Outcome::Barrier(None),
-            Operation::Survey => Outcome::Survey(None),
-            Operation::Configure(_) => Outcome::Configure(false),
-            Operation::Transfer { .. } => Outcome::Transfer,
-            Operation::NextIncarnation => {
-                let next = identity::next_incarnation(&it.disk).ok();
-                if let (Some(life), Some(node)) = (next, it.node) {
-                    process.incarnation = life;
-                    self.observe(Fact::Started { node, life });
-                }
-                Outcome::NextIncarnation(next)
-            }
-            Operation::Inspect(partition) => Outcome::Inspect(process.storage.inspect(partition)),
-            Operation::Host(partition, host::Operation::Close)
-                if process.appends.get(&partition).is_some_and(|append| append.batch.is_some()) =>
-            {
-                // Closing waits for the append under way.
-                let soon = self.now.after(Duration::from_micros(50));
-                self.local(machine, soon, Local::Perform(op));
-                return None;
-            }
-            Operation::Host(partition, work) => {
-                let crash = process.running.get(&op).and_then(|running| running.crash);
-                self.about_to_host(machine, partition, work);
-                self.arm(machine, crash);
-                let process = self.machines[machine].process.as_ref().expect("it runs");
-                let outcome = process.storage.host(partition, work);
-                if self.crashed_within(machine, crash) {
-                    return None;
-                }
-                self.hosted(machine, partition, work, &outcome);
-                Outcome::Host(outcome)
-            }
-            Operation::Stage(partition, Staging::Copy { source, base, position, bytes }) => {
-                let range = narad_runtime::copy::CopyRequest { partition, base, position, bytes };
-                return self.begin_copy(machine, op, source, range);
-            }
-            Operation::Stage(partition, work) => {
-                return self.stage(machine, op, partition, work, now_ms);
-            }
-            Operation::Gate(partition, gating) => {
-                let slot = process.broker.seat(partition).slot;
-                Outcome::Gate(match gating {
-                    Gating::Stand(standing) => {
-                        slot.stand(standing);
-                        self.stood(machine, partition, standing);
-                        GatingOutcome::Stand
-                    }
-                    Gating::Thaw(token) => {
-                        slot.thaw(token);
-                        self.thawed(machine, partition, token);
-                        GatingOutcome::Thaw
-                    }
-                    Gating::List { incarnation, check } => {
-                        GatingOutcome::List(slot.list(incarnation, &check).ok())
-                    }
-                    Gating::Freeze { epoch, life } => {
-                        slot.begin_freeze(op, epoch, life);
-                        process.freezing.insert(op, partition);
-                        self.answer_freezes(machine, partition);
-                        return None;
-                    }
-                })
-            }
-            Operation::Watermarks(partitions) => {
-                Outcome::Watermarks(process.storage.watermarks(&partitions))
-            }
-            // A record is acknowledged by its owner alone, so a node that owns nothing has
-            // accepted nothing that has not arrived.
-            Operation::CloseAccept => Outcome::CloseAccept(true),
-            Operation::OpenAccept => Outcome::OpenAccept,
-        })
-    }
-
-    /// Hands out the answers of freezes that have taken hold, or will not.
-    pub(super) fn answer_freezes(&mut self, machine: usize, partition: PartitionId) {
-        let Some(process) = self.machines[machine].process.as_mut() else { return };
-        if process.freezing.is_empty() {
-            return;
-        }
-        let Some(seat) = process.broker.find(partition) else { return };
-        let waiting: Vec<OpId> = process
-            .freezing
-            .iter()
-            .filter(|(_, of)| **of == partition)
-            .map(|(op, _)| *op)
-            .collect();
-        for op in waiting {
-            let Some(answer) = seat.slot.take_answer(op) else { continue };
-            if let Some(process) = self.machines[machine].process.as_mut() {
-                process.freezing.remove(&op);
-            }
-            self.froze(machine, partition, &answer);
-            let outcome = Outcome::Gate(GatingOutcome::Freeze(answer));
-            self.performed(machine, op, outcome);
-        }
-    }
-
-    /// Does work on the directories of a partition that are not live.
-    fn stage(
-        &mut self,
-        machine: usize,
-        op: OpId,
-        partition: PartitionId,
-        work: Staging,
-        now_ms: i64,
-    ) -> Option<Outcome> {
-        self.about_to_stage(machine, partition, &work);
-        let process = self.machines[machine].process.as_ref()?;
-        let crash = process.running.get(&op).and_then(|running| running.crash);
-        let installed = match &work {
-            Staging::Install { attempt, .. } => Some(*attempt),
-            _ => None,
-        };
-        self.arm(machine, crash);
-        let process = self.machines[machine].process.as_ref()?;
-        let (nobody, stop) = (super::copy::Nobody, CancelFlag::default());
-        let outcome = process.storage.stage(partition, work, now_ms, &nobody, &stop);
-        if self.crashed_within(machine, crash) {
-            return None;
-        }
-        self.staged(machine, partition, installed, &outcome);
-        Some(Outcome::Stage(outcome))
     }
 
     /// Tells a node the outcome of an operation, unless it has been told.

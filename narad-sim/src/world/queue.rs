@@ -50,7 +50,7 @@ impl<T> Queue<T> {
     /// Takes the next thing.
     pub(crate) fn pop(&mut self) -> Option<(Time, T)> {
         let Reverse(key) = self.order.pop()?;
-        let place = key as u32 & ((1 << PLACE_BITS) - 1);
+        let place = u32::try_from(key & ((1 << PLACE_BITS) - 1)).expect("it has no more bits");
         self.free.push(place);
         let item = self.items[place as usize].take().expect("a place is used once");
         Some((instant(key), item))

@@ -29,12 +29,13 @@ impl ScenarioFile {
 
     /// Tells what a run came to, with everything that did not hold.
     pub(crate) fn tell(&self, summary: &Summary) -> String {
-        let mut text = format!("{} ({}): {:?}", self.path, summary.metastore, summary.verdict());
+        let head = format!("{} ({}): {:?}", self.path, summary.metastore, summary.verdict());
+        let mut lines = vec![head];
         for violation in &summary.violations {
             let at = violation.at_us / 1_000;
-            text += &format!("\n    {} at {at} ms: {}", violation.invariant, violation.text);
+            lines.push(format!("    {} at {at} ms: {}", violation.invariant, violation.text));
         }
-        text
+        lines.join("\n")
     }
 }
 

@@ -1,6 +1,7 @@
 //! From the row to a staged copy, and what may come between.
 
 use alloc::vec;
+use alloc::vec::Vec;
 
 use super::super::*;
 use super::bench::*;
@@ -128,7 +129,10 @@ fn a_failed_checkpoint_takes_bytes_back() {
 #[test]
 fn what_does_not_fit_twice_is_copied_from_the_beginning() {
     fn resume(bench: &mut Bench) -> Vec<Does> {
-        bench.answer(Outcome::Copy(Err(Fault::Mismatch { base: Offset(0) })));
+        let misfit = Outcome::Copy(Err(Fault::Mismatch { base: Offset(0) }));
+        if let [Does::Run(Operation::Checkpoint(_))] = bench.answer(misfit)[..] {
+            bench.answer(Outcome::Checkpoint(Ok(())));
+        }
         bench.wake();
         let mut effects = bench.answer(Outcome::List(Ok(listing(100))));
         loop {

@@ -55,13 +55,13 @@ preload = 100
 produce = { per_second = 0 }
 
 [[step]]
-at = "1s"
+at = "4s"
 do = "move"
 partition = "orders/0"
 to = "n3"
 
-[[step]]                    # fast pace: dead after 3 s, promoted 4 s later
-on = { done = "checkpoint", node = "n3", partition = "orders/0" }
+[[step]]                    # all is copied; fast pace: dead after 3 s, promoted 4 s later
+on = { effect = "prepare", node = "n3", partition = "orders/0" }
 label = "death"
 do = "power-loss"
 node = "owner of orders/0"

@@ -254,13 +254,9 @@ pub(super) fn flicker(draft: &mut Draft<'_>) {
 pub(super) fn left_behind(draft: &mut Draft<'_>) {
     let partition = draft.partition();
     let event = Draft::first(Stage::Committed, "set-target", &partition);
-    let node = if draft.dice.happens(50) {
-        draft.anyone()
-    } else if draft.dice.happens(50) {
-        Who::Owner(partition)
-    } else {
-        Who::Target(partition)
-    };
+    let anyone = draft.anyone();
+    let all = [anyone.clone(), anyone, Who::Owner(partition.clone()), Who::Target(partition)];
+    let node = draft.dice.pick(&all).clone();
     let lasting = draft.dice.millis_by_100(3_000, 15_000);
     draft.push(Step::new(When::on(event), Action::Lag { node, lasting }));
 }
