@@ -199,8 +199,12 @@ impl Draft<'_> {
                 2 => vec![Machine(1), Machine(2)],
                 _ => Vec::new(),
             };
-            let preload = u32::try_from(dice.within(0, 60) * 5).expect("it is at most 300");
-            let preload_bytes = Bytes(*dice.pick(&[100, 300, 40]));
+            let mut preload = u32::try_from(dice.within(0, 60) * 5).expect("it is at most 300");
+            let mut preload_bytes = Bytes(*dice.pick(&[100, 300, 40]));
+            if self.scenario.cluster.config.freeze_duty_percent.is_some() {
+                // A tail that is as long as it may be.
+                (preload, preload_bytes) = (300, Bytes(300));
+            }
             let parent =
                 (name == "events" && dice.happens(50)).then(|| TopicName("orders".to_owned()));
             self.scenario.topics.push(Topic {
@@ -345,6 +349,10 @@ impl Draft<'_> {
             let gadget = *self.dice.pick(pool);
             self.gadgets += 1;
             (gadget.draw)(self);
+        }
+        if self.dice.happens(if self.leans(Bias::Death) { 60 } else { 15 }) {
+            self.gadgets += 1;
+            gadget::promoted(self);
         }
     }
 

@@ -10,6 +10,8 @@ use super::strike::{AT_DESTINATION, AT_SOURCE, Blow, IN_LOG};
 use super::{Bias, Draft};
 use crate::scenario::Step;
 
+pub(super) use hunted::promoted;
+
 /// One kind of schedule.
 pub(super) struct Gadget {
     /// The biases that it serves.

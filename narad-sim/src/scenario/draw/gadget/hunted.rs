@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::super::Draft;
 use crate::scenario::step::{Filter, On, Stage, Step, When};
-use crate::scenario::{Action, Bytes, Files, Keep, Label, Machine, PartitionName, Side, Who};
+use crate::scenario::{Action, Bytes, Files, Keep, Label, Machine, PartitionName, Rate, Side, Who};
 
 /// H23: all partitions of a topic leave their nodes at once.
 pub(super) fn exodus(draft: &mut Draft<'_>) {
@@ -80,20 +80,23 @@ pub(super) fn hidden_tail(draft: &mut Draft<'_>) {
     draft.push(Step::new(when, Action::Pause { node: Who::Here, lasting }));
 }
 
-/// H30: a move is listed for, given up and planned again, when its source hears nothing any more.
+/// H30: a copy is complete, its move is given up and planned again, and its source hears nothing of
+/// that any more.
 pub(super) fn old_session(draft: &mut Draft<'_>) {
-    let partition = draft.partition();
-    let to = draft.anyone();
+    let (partition, to, start) = (draft.partition(), draft.anyone(), draft.moment());
+    let quiet = Action::Load { per_second: Rate(0.0), partition: Some(partition.clone()) };
+    draft.push(Step::new(When { at: Some(Duration::ZERO), ..start.clone() }, quiet));
     let there = Action::Move { partition: partition.clone(), to, through: None };
-    let start = draft.moment();
     draft.push(Step::new(start, there.clone()));
+    // The copy stays complete, and is not flipped to.
+    let mut asked = Draft::first(Stage::Deliver, "prepare", &partition);
+    asked.filter.times = 0;
+    draft.push(Step::new(When::on(asked), Action::Drop {}));
     let label = draft.label("given-up");
-    let points = [(Stage::Done, "list"), (Stage::Done, "checkpoint"), (Stage::Done, "copy")];
-    let (stage, name) = *draft.dice.pick(&points);
-    let listed = Draft::first(stage, name, &partition);
+    let complete = Draft::first(Stage::Effect, "prepare", &partition);
     let abort = Action::Abort { partition: partition.clone(), through: None };
-    draft.push(Step::new(When::on(listed), abort).labelled(&label));
-    let gap = draft.dice.millis(50, 1_500);
+    draft.push(Step::new(When::on(complete), abort).labelled(&label));
+    let gap = draft.dice.millis(50, 800);
     let cut = Action::Cut {
         from: Side::These(vec![Who::Owner(partition)]),
         to: Side::Others,
@@ -101,8 +104,49 @@ pub(super) fn old_session(draft: &mut Draft<'_>) {
         lasting: Some(draft.for_long() + Duration::from_secs(4)),
     };
     draft.push(Step::new(since(&label, gap), cut));
-    let gap = gap + draft.dice.millis(50, 1_000);
+    let gap = gap + draft.dice.millis(20, 600);
     draft.push(Step::new(since(&label, gap), there));
+}
+
+/// A source dies when its copy is complete but for what it wrote last, so that it is promoted.
+pub(in crate::scenario::draw) fn promoted(draft: &mut Draft<'_>) {
+    let partition = draft.partition();
+    draft.sent(&partition);
+    let points = [
+        (Stage::Effect, "prepare"),
+        (Stage::Deliver, "prepare"),
+        (Stage::Freeze, "begin"),
+        (Stage::Effect, "prepare"),
+    ];
+    let (stage, name) = *draft.dice.pick(&points);
+    let lasting = draft.for_long();
+    let owner = Who::Owner(partition.clone());
+    let dies = match draft.dice.below(4) {
+        0 | 1 => Action::Kill { node: owner, lasting: Some(lasting) },
+        2 => Action::PowerLoss { node: owner, keep: draft.keep(), lasting: Some(lasting) },
+        _ => Action::Cut {
+            from: Side::These(vec![owner]),
+            to: Side::Others,
+            both: true,
+            lasting: Some(lasting),
+        },
+    };
+    let event = Draft::first(stage, name, &partition);
+    draft.push(Step::new(When::on(event), dies));
+    if draft.dice.happens(50) {
+        // What is durable is not acknowledged for a while.
+        let mut written = Draft::first(Stage::Performed, "commit", &partition);
+        written.filter.times = 0;
+        let by = draft.dice.millis(20, 300);
+        draft.push(Step::new(When::on(written), Action::Delay { by }));
+    }
+    if draft.dice.happens(40) {
+        // Nothing is written afterwards, so that nothing exposes what was copied.
+        let mut over = Draft::first(Stage::Committed, "flip", &partition);
+        over.filter.times = 1;
+        let quiet = Action::Load { per_second: Rate(0.0), partition: Some(partition) };
+        draft.push(Step::new(When::on(over), quiet));
+    }
 }
 
 /// H37: a node that was promoted away from comes back, and is to leave.
