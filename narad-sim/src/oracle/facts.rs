@@ -420,7 +420,9 @@ impl Oracle {
     ) {
         let Some(state) = self.book.state() else { return };
         let part = self.book.parts.get(&partition);
-        s10_proof::sets_aside(part, state, partition, node, directory, cx);
+        let owner = state.assignment(partition).map(|row| row.owner);
+        let died = owner.and_then(|owner| self.book.nodes.get(&owner)?.died);
+        s10_proof::sets_aside(part, state, partition, node, directory, died, cx);
         if directory == Directory::Staging {
             if let Some(part) = self.book.part_mut(partition) {
                 part.rotten.remove(&node);

@@ -15,6 +15,10 @@ use narad_core::metastore::{Assignment, Fence, State, Status};
 use super::Directory;
 use super::part::{Part, Try};
 use super::sink::Cx;
+use crate::time::Time;
+
+/// How long a node may act on what it had applied before.
+const JUST_NOW: std::time::Duration = std::time::Duration::from_millis(200);
 
 /// What the log says of a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,13 +48,15 @@ pub(super) fn fate(part: &Part, row: Option<&Assignment>, data: Attempt) -> Fate
     if current || data.move_id > row.move_id { Fate::MayWin } else { Fate::Dead }
 }
 
-/// A directory is about to be set aside. `part`: `None` if it never had an owner.
+/// A directory is about to be set aside. `part`: `None` if it never had an owner; `died`: when the
+/// owner was declared dead, if it is.
 pub(super) fn sets_aside(
     part: Option<&Part>,
     state: &State,
     partition: narad_core::ids::PartitionId,
     node: NodeId,
     directory: Directory,
+    died: Option<Time>,
     cx: &mut Cx<'_>,
 ) {
     let row = state.assignment(partition);
@@ -59,10 +65,13 @@ pub(super) fn sets_aside(
         let alive = state.member(row.owner).is_some_and(|owner| owner.status == Status::Alive);
         // Of a move that was given up, too, as far as the node knows of the death.
         let own = cx.look.node(node).map(narad_core::node::Node::state);
-        let knows = own.is_some_and(|own| {
-            own.assignment(partition).is_some_and(|own_row| own_row.owner == row.owner)
-                && own.member(row.owner).is_some_and(|owner| owner.status != Status::Alive)
-        });
+        // What it has only just applied came after it had decided.
+        let long_dead = died.is_some_and(|at| cx.now.since(at) > JUST_NOW);
+        let knows = long_dead
+            && own.is_some_and(|own| {
+                own.assignment(partition).is_some_and(|own_row| own_row.owner == row.owner)
+                    && own.member(row.owner).is_some_and(|owner| owner.status != Status::Alive)
+            });
         if (row.target == Some(node) || (knows && row.owner != node)) && !alive {
             cx.breach("S10", partition, || {
                 format!("{node:?} sets its copy aside while {:?} is dead (C54)", row.owner)

@@ -168,7 +168,8 @@ impl Draft<'_> {
             config.freeze_ttl = Some(Duration::from_secs(1));
             config.freeze_max = Some(Duration::from_secs(2));
             config.lag_bytes = Some(Bytes(64 << 10));
-            policy.copy_rate_bytes_per_second = Some(Bytes(*dice.pick(&[8, 4, 16]) << 10));
+            config.freeze_target = Some(Duration::from_secs(30));
+            policy.copy_rate_bytes_per_second = Some(Bytes(*dice.pick(&[8, 16, 4]) << 10));
         }
         config.retry_max = dice.maybe(20, |_| Duration::from_secs(3));
         let raft = &mut cluster.raft;

@@ -55,18 +55,17 @@ impl Look for View<'_> {
     }
 
     fn leader(&self) -> Option<NodeId> {
+        if let Some(log) = self.log {
+            // It has no terms: whoever was deposed may believe that it leads for a while.
+            return log.leader().filter(|node| self.node(*node).is_some());
+        }
         let leads = |machine: &&Machine| {
             let process = machine.process.as_ref()?;
             let node = machine.node?;
-            // The abstract log has no terms, but it knows whom it follows.
-            let leads = self.log.is_some_and(|log| log.leader() == Some(node));
-            (process.replica.node().leader() == Some(node)).then_some((
-                leads,
-                process.replica.term(),
-                node,
-            ))
+            (process.replica.node().leader() == Some(node))
+                .then_some((process.replica.term(), node))
         };
-        self.machines.iter().filter_map(|machine| leads(&machine)).max().map(|(.., node)| node)
+        self.machines.iter().filter_map(|machine| leads(&machine)).max().map(|(_, node)| node)
     }
 
     fn talks(&self, a: NodeId, b: NodeId) -> bool {

@@ -274,7 +274,7 @@ pub(super) const FIRST: &[Plant] = &[
         removes: "A source freezes again at once, however much of the time it has been frozen.",
         noticed_by: &["L2"],
         hint: "A destination whose disk fails at every installation.",
-        bias: &[DiskErrors],
+        bias: &[SlowCopy, DiskErrors],
         net: None,
     },
     Plant {
@@ -287,7 +287,7 @@ pub(super) const FIRST: &[Plant] = &[
         noticed_by: &["S9", "S8", "L2"],
         hint: "Delay the thaw and the release of a given-up attempt until the next one is \
          frozen.",
-        bias: &[OperatorMoves, SlowDisk, LostAnswers],
+        bias: &[SlowCopy, OperatorMoves, LostAnswers],
         net: Some(
             "A release only leads to a Revoke, which the log puts in order: what breaks is \
          a late thaw, or the liveness of the next freeze.",

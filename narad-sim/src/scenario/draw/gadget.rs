@@ -62,6 +62,7 @@ pub(super) const GADGETS: &[Gadget] = gadgets! {
     membership::moved_on => Freeze Flip;
     hunted::exodus => Freeze Topics;
     hunted::late_thaw => Freeze;
+    hunted::late_capture => Freeze;
     hunted::hidden_tail => Freeze Death;
     hunted::old_session => Death Network Flip;
     hunted::drained_after_death => Death Membership;

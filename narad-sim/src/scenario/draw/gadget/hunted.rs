@@ -60,6 +60,14 @@ pub(super) fn late_thaw(draft: &mut Draft<'_>) {
     }
 }
 
+/// A destination hears late of its freeze, and thinks that it has longer than it has.
+pub(super) fn late_capture(draft: &mut Draft<'_>) {
+    let filter = Filter { times: 0, ..Filter::any() };
+    let event = On { filter, ..On::new(Stage::Deliver, "prepare-answer") };
+    let by = draft.dice.millis_by_100(200, 800);
+    draft.push(Step::new(When::on(event), Action::Delay { by }));
+}
+
 /// A tail that nobody acknowledged: its owner stands still between the append and its check, until
 /// its lease is over.
 pub(super) fn hidden_tail(draft: &mut Draft<'_>) {
