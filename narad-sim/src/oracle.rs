@@ -40,6 +40,7 @@ mod s06_force_gate;
 mod s06_reports;
 mod s07_position;
 mod s08_flip;
+mod s08_lives;
 mod s09_freeze_exclusion;
 mod s10_proof;
 mod s11_delivery;

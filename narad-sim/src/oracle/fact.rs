@@ -154,6 +154,15 @@ pub enum Fact<'a> {
         move_id: MoveId,
         /// What it was told.
         listing: &'a Listing,
+        /// Whether it had asked the source to compare what it has staged.
+        compared: bool,
+    },
+    /// A destination asks for bytes.
+    Copies {
+        /// The destination.
+        node: NodeId,
+        /// The partition.
+        partition: PartitionId,
     },
     /// A source answers a try with its freeze; told when the answer leaves.
     Prepared {

@@ -18,7 +18,7 @@ use super::{Directory, DiskChange, End, Fact, Oracle, Origin};
 use super::{
     l1_moves, l2_freezes, l2_renewals, l4_accept, l5_serving, s02_leases, s02_single_writer,
     s03_owner_has_data, s04_hidden_tail, s05_offset_stability, s06_reports, s07_position,
-    s09_freeze_exclusion, s10_proof, s11_delivery, s15_leaving, s16_monotone,
+    s08_lives, s09_freeze_exclusion, s10_proof, s11_delivery, s15_leaving, s16_monotone,
 };
 
 impl Oracle {
@@ -68,9 +68,16 @@ impl Oracle {
                     s02_leases::lists(part, node, cx);
                 }
             }
-            Fact::Learned { node, partition, move_id, listing } => {
+            Fact::Copies { node, partition } => {
+                let life = self.book.life(node);
+                if let Some(part) = self.book.parts.get(&partition) {
+                    s08_lives::copies(part, (node, life), cx);
+                }
+            }
+            Fact::Learned { node, partition, move_id, listing, compared } => {
                 let life = self.book.life(node);
                 if let Some(part) = self.book.part_mut(partition) {
+                    s08_lives::learns(part, (node, life), listing, compared, cx);
                     let told = (move_id, listing.epoch, listing.hwm);
                     s06_reports::learns(part, (node, life), told);
                 }

@@ -11,6 +11,7 @@ use narad_core::partition::{Capture, Position};
 use super::Directory;
 use super::l2_renewals::Renewed;
 use super::s06_reports::Told;
+use super::s08_lives::Lives;
 use super::sets::Bits;
 use crate::time::Time;
 
@@ -52,6 +53,8 @@ pub(super) struct Part {
     pub(super) opened: BTreeMap<NodeId, (Offset, Offset, Offset)>,
     /// The freeze that was last begun or renewed (L2).
     pub(super) renewed: Option<Renewed>,
+    /// Whose bytes the destinations have staged (S8).
+    pub(super) lives: Lives,
     /// What the log and the destinations were told (S6).
     pub(super) told: Told,
     /// The present move.
@@ -220,6 +223,7 @@ impl Part {
             frozen_for: Vec::new(),
             opened: BTreeMap::new(),
             renewed: None,
+            lives: Lives::default(),
             told: Told::default(),
             plan: Plan::default(),
         }

@@ -162,15 +162,7 @@ impl Draft<'_> {
         let config = &mut cluster.config;
         config.lag_bytes = dice.maybe(30, |dice| Bytes(*dice.pick(&[1, 16]) << 10));
         config.freeze_ttl = dice.maybe(20, |_| Duration::from_secs(1));
-        if dice.happens(if options.bias == Some(Bias::Freeze) { 40 } else { 8 }) {
-            // Tails that take longer than a freeze may, again and again.
-            config.freeze_duty_percent = Some(1);
-            config.freeze_ttl = Some(Duration::from_secs(1));
-            config.freeze_max = Some(Duration::from_secs(2));
-            config.lag_bytes = Some(Bytes(64 << 10));
-            config.freeze_target = Some(Duration::from_secs(30));
-            policy.copy_rate_bytes_per_second = Some(Bytes(*dice.pick(&[8, 16, 4]) << 10));
-        }
+        let long = dice.happens(if options.bias == Some(Bias::Freeze) { 40 } else { 8 });
         config.retry_max = dice.maybe(20, |_| Duration::from_secs(3));
         let raft = &mut cluster.raft;
         if dice.happens(40) {
@@ -179,6 +171,25 @@ impl Draft<'_> {
         }
         if dice.happens(20) {
             cluster.tick_jitter = dice.millis(5, 90);
+        }
+        if long {
+            self.long_tails();
+        }
+    }
+
+    /// Has tails take longer than a freeze may, again and again.
+    fn long_tails(&mut self) {
+        let rate = Bytes(*self.dice.pick(&[8, 16, 4]) << 10);
+        let cluster = &mut self.scenario.cluster;
+        cluster.policy.copy_rate_bytes_per_second = Some(rate);
+        let config = &mut cluster.config;
+        config.freeze_duty_percent = Some(1);
+        config.freeze_ttl = Some(Duration::from_secs(1));
+        config.freeze_max = Some(Duration::from_secs(2));
+        config.lag_bytes = Some(Bytes(64 << 10));
+        config.freeze_target = Some(Duration::from_secs(30));
+        for topic in &mut self.scenario.topics {
+            (topic.preload, topic.preload_bytes) = (300, Bytes(300));
         }
     }
 

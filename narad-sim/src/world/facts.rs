@@ -10,7 +10,7 @@ use narad_core::freeze::handoff::FreezeFault;
 use narad_core::ids::{LogIndex, PartitionId, Token, TopicId};
 use narad_core::metastore::{Command, Entry, State};
 use narad_core::mover::{self, What};
-use narad_core::node::{Event, Gating, Note, Operation, Outcome, StagingOutcome};
+use narad_core::node::{Event, Gating, Note, Operation, Outcome, Staging, StagingOutcome};
 use narad_core::partition::Capture;
 use narad_core::peer::{Answer, Request};
 use narad_core::{controller, host};
@@ -274,14 +274,15 @@ impl World {
     pub(super) fn learned(&mut self, machine: usize, operation: &Operation, outcome: &Outcome) {
         let (
             Outcome::Call(Ok(Answer::Listing(listing))),
-            Operation::Call { request: Request::List { partition, move_id, .. }, .. },
+            Operation::Call { request: Request::List { partition, move_id, check }, .. },
         ) = (outcome, operation)
         else {
             return;
         };
         if let Some(node) = self.machines[machine].node {
             let (partition, move_id) = (*partition, *move_id);
-            self.observe(Fact::Learned { node, partition, move_id, listing });
+            let compared = !check.is_empty();
+            self.observe(Fact::Learned { node, partition, move_id, listing, compared });
         }
     }
 
@@ -298,6 +299,11 @@ impl World {
         ) = (operation, self.machines[machine].node)
         {
             self.observe(Fact::Tries { node, partition: *partition, attempt: *attempt });
+        }
+        if let (Operation::Stage(partition, Staging::Copy { .. }), Some(node)) =
+            (operation, self.machines[machine].node)
+        {
+            self.observe(Fact::Copies { node, partition: *partition });
         }
         let may_renew =
             matches!(operation, Operation::Call { request: Request::Heartbeat { .. }, .. });
@@ -321,9 +327,8 @@ impl World {
         &mut self,
         machine: usize,
         partition: PartitionId,
-        work: &narad_core::node::Staging,
+        work: &Staging,
     ) {
-        use narad_core::node::Staging;
         let Some(node) = self.machines[machine].node else { return };
         match work {
             Staging::SetAside(what) => {

@@ -62,6 +62,7 @@ pub(super) fn late_thaw(draft: &mut Draft<'_>) {
 
 /// A destination hears late of its freeze, and thinks that it has longer than it has.
 pub(super) fn late_capture(draft: &mut Draft<'_>) {
+    draft.long_tails();
     let filter = Filter { times: 0, ..Filter::any() };
     let event = On { filter, ..On::new(Stage::Deliver, "prepare-answer") };
     let by = draft.dice.millis_by_100(200, 800);
@@ -305,11 +306,15 @@ pub(super) fn flicker(draft: &mut Draft<'_>) {
 /// A replica falls behind what is planned, and is fed a snapshot.
 pub(super) fn left_behind(draft: &mut Draft<'_>) {
     let partition = draft.partition();
+    draft.sent(&partition);
+    draft.scenario.abstract_log.snapshot_entries = 5;
+    let raft = &mut draft.scenario.cluster.raft;
+    (raft.snapshot_entries, raft.keep_entries) = (10, 1);
     let event = Draft::first(Stage::Committed, "set-target", &partition);
     let anyone = draft.anyone();
     let all = [anyone.clone(), anyone, Who::Owner(partition.clone()), Who::Target(partition)];
     let node = draft.dice.pick(&all).clone();
-    let lasting = draft.dice.millis_by_100(3_000, 15_000);
+    let lasting = draft.dice.millis_by_100(3_000, 12_000);
     draft.push(Step::new(When::on(event), Action::Lag { node, lasting }));
 }
 
