@@ -117,6 +117,8 @@ impl AbstractLog {
         member.awaits.news = false;
         if hears {
             self.believe(node, leader);
+            // What it asked of the one that it believed in came to nothing.
+            self.ask_again(node);
         }
     }
 

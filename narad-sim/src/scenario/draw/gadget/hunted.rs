@@ -76,7 +76,8 @@ pub(super) fn hidden_tail(draft: &mut Draft<'_>) {
     draft.sent(&partition);
     let label = draft.label("hidden");
     let target = Draft::first(Stage::Committed, "set-target", &partition);
-    draft.push(Step::new(When::on(target), Action::Record {}).labelled(&label));
+    let text = String::from("the tail may hide from here on");
+    draft.push(Step::new(When::on(target), Action::Note { text }).labelled(&label));
     let filter = Filter {
         partition: Some(partition),
         nth: u32::try_from(draft.dice.within(1, 12)).unwrap_or(1),
