@@ -54,6 +54,8 @@ pub(super) struct Witness {
     pub(super) applied: LogIndex,
     /// It has just been started: what it begins with may be told together with what it replays.
     fresh: bool,
+    /// When its removal was last asked for.
+    pub(super) removal: Option<Time>,
     /// When it was declared dead, if it is.
     pub(super) died: Option<Time>,
     /// When it last came back from the dead.
@@ -102,8 +104,16 @@ impl Book {
             let last = witness.life;
             cx.breach("S16", node, || format!("it begins life {life} after life {last}"));
         }
-        let fresh = !witness.up;
+        let (fresh, before) = (!witness.up, witness.life);
         *witness = Witness { up: true, life, fresh, other_disk: false, ..*witness };
+        if !fresh {
+            // The same process reads no more of its staging again than before.
+            for part in self.parts.values_mut() {
+                part.rotten
+                    .entry(node)
+                    .and_modify(|of| *of = if *of == before { life } else { *of });
+            }
+        }
     }
 
     pub(super) fn ended(&mut self, node: NodeId, _how: End, now: Time) {

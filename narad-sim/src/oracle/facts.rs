@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use narad_core::controller::Change;
 use narad_core::freeze::gate::Standing;
 use narad_core::freeze::handoff;
 use narad_core::ids::{Epoch, NodeId, Offset, PartitionId, Token};
@@ -39,7 +40,14 @@ impl Oracle {
             Fact::Configured { node, index, configuration } => {
                 if self.book.configured(node, index, configuration, cx) {
                     if let Some(state) = self.book.state() {
-                        s15_leaving::configured(state, configuration, cx);
+                        // Whoever was elected after its removal was asked for could not help it.
+                        let leads = |node: NodeId| {
+                            let led = self.leases.leads_since(node);
+                            let asked = self.book.nodes.get(&node).and_then(|it| it.removal);
+                            cx.look.leader() == Some(node) && !(asked.is_some() && led > asked)
+                        };
+                        let leader = cx.look.leader().filter(|node| leads(*node));
+                        s15_leaving::configured(state, configuration, leader, cx);
                     }
                     self.book.configure(index, configuration);
                 }
@@ -47,6 +55,9 @@ impl Oracle {
             Fact::Skipped { node, index } => self.book.skipped(node, index, cx),
             Fact::Restored { node, state } => self.book.restored(node, state, cx),
             Fact::Configuring { node, change } => {
+                if let Change::Remove(leaver) | Change::Replace { remove: leaver, .. } = change {
+                    self.book.nodes.entry(leaver).or_default().removal = Some(cx.now);
+                }
                 if let Some(leader) = cx.look.node(node) {
                     s15_leaving::configuring(leader.state(), change, cx);
                 }

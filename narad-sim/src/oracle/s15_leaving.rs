@@ -68,7 +68,13 @@ pub(super) fn given(state: &State, node: NodeId, what: &str, cx: &mut Cx<'_>) {
 }
 
 /// A configuration was applied for the first time; `state` is as it was before.
-pub(super) fn configured(state: &State, next: &Configuration, cx: &mut Cx<'_>) {
+/// `leader`: who leads, if it has led since before its removal was asked for.
+pub(super) fn configured(
+    state: &State,
+    next: &Configuration,
+    leader: Option<NodeId>,
+    cx: &mut Cx<'_>,
+) {
     let voters = next.voters.iter().copied().collect::<Vec<_>>();
     for node in state.configuration().voters.difference(&next.voters) {
         let member = state.member(*node);
@@ -83,7 +89,7 @@ pub(super) fn configured(state: &State, next: &Configuration, cx: &mut Cx<'_>) {
         if owns {
             cx.breach("S15", *node, || "it is removed while it owns or awaits something".into());
         }
-        if cx.look.leader() == Some(*node) {
+        if leader == Some(*node) {
             cx.breach("S15", *node, || "it is removed while it leads".into());
         }
         enough(state, &voters, *node, "removing", cx);
