@@ -298,7 +298,8 @@ fn the_copy_of_a_dead_source_is_not_set_aside() {
     bench.breaks(&["S10"]);
 }
 
-/// Three records on node 1, of which node 2 has two and node 1 dies.
+/// Three records on node 1, of which node 2 has two, and node 1 has been dead for as long as a
+/// forced flip must wait.
 fn orphaned(listed: bool) -> (Bench, Attempt, Generation) {
     let mut bench = Bench::cluster(3);
     let birth = Attempt::birth(N1);
@@ -310,6 +311,8 @@ fn orphaned(listed: bool) -> (Bench, Attempt, Generation) {
     let attempt = bench.attempt(0);
     bench.set_log(2, attempt, 0, &[11, 12], 2);
     let generation = bench.kill(1);
+    let due = bench.state().member(N1).unwrap().timing.promote_after;
+    bench.pass(due);
     (bench, attempt, generation)
 }
 
@@ -336,8 +339,7 @@ fn what_a_forced_flip_leaves_behind_is_not_lost() {
     bench.holds();
 }
 
-/// Covers S6: without a listing under this move, behind a report, or of a node that is alive in
-/// the state that the flip is applied to.
+/// Covers S6: without a listing under this move, behind a report, or too soon after the death.
 #[test]
 fn a_forced_flip_needs_its_evidence() {
     let (mut bench, attempt, generation) = orphaned(false);
@@ -349,6 +351,12 @@ fn a_forced_flip_needs_its_evidence() {
     let (mut bench, attempt, generation) = orphaned(true);
     let part = bench.oracle.book.parts.values_mut().next().unwrap();
     part.reigns[0].reported = Offset(3);
+    let flip = bench.forced(attempt, generation, 2, 2);
+    bench.commit(2, flip);
+    bench.breaks(&["S6"]);
+
+    let (mut bench, attempt, generation) = orphaned(true);
+    bench.oracle.book.nodes.get_mut(&N1).unwrap().died = Some(bench.sight.now);
     let flip = bench.forced(attempt, generation, 2, 2);
     bench.commit(2, flip);
     bench.breaks(&["S6"]);
