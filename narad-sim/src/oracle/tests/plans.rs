@@ -118,8 +118,7 @@ fn too_many_moves_at_once_are_found() {
 /// nor is one for a move whose end came back from the dead, which gave its place to another.
 #[test]
 fn too_many_frozen_partitions_are_found() {
-    let cases = [(false, false, &["S14"][..]), (true, false, &[][..]), (false, true, &[][..])];
-    for (ends, returns, found) in cases {
+    for end in 0..4 {
         let mut bench = Bench::cluster(3);
         for index in 1..4 {
             bench.assign(index, 1);
@@ -134,22 +133,26 @@ fn too_many_frozen_partitions_are_found() {
         bench.kill(3);
         plan(&mut bench, 2, 2);
         assert_eq!(bench.state().targeted().count(), 3);
-        if returns {
+        if end == 3 {
             bench.register(3, 2);
         }
         let freeze = |bench: &mut Bench, index: u32| {
             let (node, partition, token) = (N1, bench.p(index), bench.token(index.into()));
             bench.tell(Fact::FrozeBlindly { node, partition, token });
         };
-        freeze(&mut bench, 0);
+        let token = bench.token(9);
+        bench.capture(1, Attempt::birth(N1), token, at(0, &[]));
         freeze(&mut bench, 1);
         bench.holds();
-        if ends {
+        if end == 1 {
             let partition = bench.p(1);
             let move_id = bench.state().assignment(partition).unwrap().move_id;
             bench.commit_from(1, Command::ClearTarget { partition, move_id }, Origin::Operator);
+        } else if end == 2 {
+            let partition = bench.p(0);
+            bench.commit(1, Command::Revoke { partition, token });
         }
         freeze(&mut bench, 2);
-        bench.breaks(found);
+        bench.breaks(if end == 0 { &["S14"] } else { &[] });
     }
 }
