@@ -12,6 +12,8 @@
 mod members;
 mod moves;
 pub(super) mod probe;
+#[cfg(test)]
+mod tests;
 mod timing;
 mod topics;
 

@@ -24,7 +24,7 @@ use crate::time::Time;
 
 /// A world of the test's own making.
 #[derive(Default)]
-struct Sight {
+pub(super) struct Sight {
     now: Time,
     nodes: BTreeMap<NodeId, Node>,
     leader: Option<NodeId>,

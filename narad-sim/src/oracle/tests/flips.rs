@@ -1,7 +1,7 @@
 //! Moves from their capture to their flip, and directories afterwards.
 
 use super::*;
-use crate::oracle::DiskChange;
+use crate::oracle::{DiskChange, End};
 
 /// Three records acknowledged on node 1, two of them consumed, and the partition on its way to
 /// node 2, whose copy is installed.
@@ -82,6 +82,7 @@ fn rot_in_staging_excuses_the_copy_of_the_same_life() {
         let change = DiskChange::Rotted(partition, Directory::Staging);
         bench.tell(Fact::Disk { node, change });
         if restarted {
+            bench.tell(Fact::Ended { node, how: End::Killed });
             bench.tell(Fact::Started { node, life: Incarnation(2) });
         }
         bench.tell(Fact::Installed { node, partition, data });

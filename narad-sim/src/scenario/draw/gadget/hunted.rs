@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use super::super::Draft;
 use crate::scenario::step::{Filter, On, Stage, Step, When};
-use crate::scenario::{Action, Bytes, Files, Keep, Label, Machine, PartitionName, Rate, Side, Who};
+use crate::scenario::{
+    Action, Bytes, Files, Keep, Label, Machine, MetastoreKind, PartitionName, Rate, Side, Who,
+};
 
 /// H23: all partitions of a topic leave their nodes at once.
 pub(super) fn exodus(draft: &mut Draft<'_>) {
@@ -308,7 +310,9 @@ pub(super) fn flicker(draft: &mut Draft<'_>) {
 pub(super) fn left_behind(draft: &mut Draft<'_>) {
     let partition = draft.partition();
     draft.sent(&partition);
-    draft.scenario.abstract_log.snapshot_entries = 5;
+    if draft.scenario.cluster.metastore == MetastoreKind::Abstract {
+        draft.scenario.abstract_log.snapshot_entries = 5;
+    }
     let raft = &mut draft.scenario.cluster.raft;
     (raft.snapshot_entries, raft.keep_entries) = (10, 1);
     let event = Draft::first(Stage::Committed, "set-target", &partition);
