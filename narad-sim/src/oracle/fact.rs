@@ -41,9 +41,8 @@ pub enum Fact<'a> {
         /// How.
         how: End,
     },
-    /// The contents of a disk are about to be changed by something that is no node: told while the
-    /// old ones can still be read. The process has ended, or the change is one that a running one
-    /// may meet ([`DiskChange::Rotted`], [`DiskChange::Erased`]).
+    /// Something that is no node is about to change a disk, whose process has ended unless that is
+    /// a change it may meet ([`DiskChange::Rotted`], [`DiskChange::Erased`]).
     Disk {
         /// The node.
         node: NodeId,
@@ -85,9 +84,8 @@ pub enum Fact<'a> {
         /// Where in the log.
         index: LogIndex,
     },
-    /// A node begins with, or has been given, a state: its own snapshot's at a start, told next
-    /// after [`Fact::Started`], and replayed entries may be in it already; another node's later
-    /// on.
+    /// A node has a state: at a start that of its own snapshot, told next after [`Fact::Started`]
+    /// and perhaps with replayed entries in it; later on another node's.
     Restored {
         /// The node.
         node: NodeId,
@@ -491,12 +489,7 @@ pub enum Fact<'a> {
         hwm: Offset,
     },
     /// A consumer was turned away by the node that it takes for the owner, now or a moment ago.
-    ReadRefused {
-        /// The node.
-        node: NodeId,
-        /// The partition.
-        partition: PartitionId,
-    },
+    ReadRefused(NodeId, PartitionId),
     /// Whether every clock's rate is within the bound of the policy. Once false, S2 says nothing
     /// more about simultaneous writers for the rest of the run.
     ClockBound(bool),

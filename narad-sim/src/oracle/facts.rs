@@ -273,7 +273,7 @@ impl Oracle {
                     s07_position::stands(part, (node, life, epoch), position, hwm, cx);
                 }
             }
-            Fact::ReadRefused { node, partition } => {
+            Fact::ReadRefused(node, partition) => {
                 let healed = Healed::new(&self.book, &self.config, cx);
                 if let (Some(part), Some(all)) = (self.book.parts.get(&partition), healed) {
                     l5_serving::refused(part, node, &all, cx);

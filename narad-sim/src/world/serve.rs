@@ -204,7 +204,7 @@ impl World {
             Fetched::Records { epoch, records, more }
         } else {
             if let Some(node) = self.machines[machine].node {
-                self.observe(Fact::ReadRefused { node, partition });
+                self.observe(Fact::ReadRefused(node, partition));
             }
             Fetched::Refused
         };
