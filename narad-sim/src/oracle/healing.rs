@@ -110,6 +110,17 @@ impl Book {
                 l1_moves::watch(part, progress, cx);
             }
         }
+        let ends = self.state().into_iter().flat_map(|state| {
+            let row = |partition| state.assignment(partition).map(|row| (partition, row));
+            state.targeted().filter_map(row)
+        });
+        let ends: Vec<_> =
+            ends.map(|(partition, row)| (partition, row.owner, row.target)).collect();
+        for (partition, owner, target) in ends {
+            if let (Some(part), Some(target)) = (self.part_mut(partition), target) {
+                l1_moves::hinder(part, owner, target, cx);
+            }
+        }
         let Some(mut all) = Healed::new(self, config, cx) else { return };
         self.check_moves(&mut all, cx);
         for part in self.parts.values() {

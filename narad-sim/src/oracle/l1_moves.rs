@@ -1,11 +1,12 @@
 //! L1: every move terminates: flipped, aborted, or reported `NeedsOperator` (source disk gone and
 //! copy behind); never silently stuck. Such a move holds no in-flight slot.
 //!
-//! After the world has begun to heal, a move must end within the patience of the run, or stage more
-//! bytes. One that does not must report a reason that is true of the world: that a source does not answer is no reason while its process runs and
-//! is connected, nor that it is dead once it may be promoted. What needs an operator (a promotion
-//! that is refused, damage, a full or failing disk) may wait for ever, and must hold no slot if it
-//! waits for a promotion.
+//! After the world has begun to heal, and its ends reach each other, a move must end within the
+//! patience of the run, or stage more bytes. One that does not must report a reason that is true of
+//! the world: that a source does not answer is no reason while its process runs and is connected,
+//! nor that it is dead once it may be promoted. What needs an operator (a promotion that is refused,
+//! damage, a full or failing disk) may wait for ever, and must hold no slot if it waits for a
+//! promotion.
 
 use narad_core::ids::{Attempt, NodeId, PartitionId};
 use narad_core::metastore::{Assignment, State, Status};
@@ -37,6 +38,15 @@ pub(super) fn watch(part: &mut Part, progress: &Progress, cx: &Cx<'_>) {
     }
 }
 
+/// Takes note that something of the world stands in the way of a move: what heals last, such as a
+/// link between its ends, leaves it a whole patience to go on.
+pub(super) fn hinder(part: &mut Part, owner: NodeId, target: NodeId, cx: &Cx<'_>) {
+    let is_there = |node| cx.look.node(node).is_some();
+    if !(is_there(owner) && is_there(target) && cx.look.talks(target, owner)) {
+        part.plan.apart = cx.now;
+    }
+}
+
 /// Judges the move that a row has.
 pub(super) fn judge(
     part: &Part,
@@ -49,7 +59,8 @@ pub(super) fn judge(
         return Stand::Reported(format!("its target {target:?} is not there"));
     };
     let progress = node.moves().find(|(partition, _)| *partition == part.id).map(|(_, p)| p);
-    let began = part.plan.since.unwrap_or_default().max(all.since).max(all.leaderless);
+    let healed = all.since.max(all.leaderless).max(part.plan.apart);
+    let began = part.plan.since.unwrap_or_default().max(healed);
     let patient = cx.now.since(began.max(part.plan.moved)) <= all.patience
         && cx.now.since(began) <= all.patience * COPYING_MAX;
     let Some(progress) = progress else {

@@ -178,6 +178,8 @@ pub(super) struct Plan {
     /// Most bytes that were ever staged, and when that last grew (L1).
     pub(super) staged: u64,
     pub(super) moved: Time,
+    /// When its ends were last seen not to reach each other, or one of them not to be there.
+    pub(super) apart: Time,
 }
 
 impl Part {
