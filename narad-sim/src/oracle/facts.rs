@@ -25,7 +25,10 @@ use super::{
 impl Oracle {
     pub(super) fn take_in(&mut self, fact: Fact<'_>, cx: &mut Cx<'_>) {
         match fact {
-            Fact::Started { node, life } => self.book.started(node, life, cx),
+            Fact::Started { node, life } => {
+                self.leases.begins(node);
+                self.book.started(node, life, cx);
+            }
             Fact::Ended { node, how } => {
                 self.leases.forget(node);
                 self.book.ended(node, how, cx.now);
@@ -331,7 +334,8 @@ impl Oracle {
                 }
             }
             Command::MarkDead { node: dead, incarnation } if origin == Origin::Node => {
-                self.leases.condemns(node, (*dead, *incarnation), cx.now);
+                let wild = self.book.clocks_wild;
+                self.leases.condemns(node, (*dead, *incarnation), wild, cx);
             }
             Command::CompleteMove { partition, attempt, fence, end, .. } => {
                 if let Some(asker) = cx.look.node(node).filter(|_| origin == Origin::Node) {

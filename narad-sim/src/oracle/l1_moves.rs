@@ -107,7 +107,9 @@ fn is_true(
     match waiting {
         Waiting::SourceUnreachable => source.is_none() || !cx.look.talks(target, row.owner),
         Waiting::SourceRefuses(_) => {
-            source.is_none_or(|source| source.fault(part.id).is_some() || !source.is_registered())
+            part.is_damaged(row.owner, row.data)
+                || source
+                    .is_none_or(|source| source.fault(part.id).is_some() || !source.is_registered())
         }
         Waiting::PromoteRefused(_) => dead || source.is_none(),
         Waiting::SourceMalformed

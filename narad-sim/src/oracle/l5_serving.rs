@@ -21,7 +21,10 @@ pub(super) fn waits_for(
     let Some(owner) = cx.look.node(row.owner).filter(|_| all.is_well(row.owner)) else {
         return Some(format!("its owner {:?} is not there", row.owner));
     };
-    owner.fault(part.id).map(|fault| fault.to_string())
+    // While it looks again, it says nothing.
+    let damaged = part.is_damaged(row.owner, row.data) && owner.serving(part.id).is_none();
+    let lost = || damaged.then(|| "its owner's disk has lost it".to_owned());
+    owner.fault(part.id).map(|fault| fault.to_string()).or_else(lost)
 }
 
 /// Judges a partition.

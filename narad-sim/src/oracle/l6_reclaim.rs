@@ -22,6 +22,10 @@ pub(super) fn check(part: &Part, node: NodeId, all: &Healed<'_>, cx: &mut Cx<'_>
     if cx.now.since(part.plan.moved) <= moment {
         return;
     }
+    if part.has_holes() {
+        // A copy may be all that is left: an operator decides.
+        return;
+    }
     let row = all.state.assignment(part.id);
     for directory in cx.look.directories(node, part.id) {
         let stays = match directory {

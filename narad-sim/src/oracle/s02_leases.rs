@@ -7,6 +7,7 @@
 //!   came with the answer is applied (H8);
 //! - whoever answers a heartbeat led after it came: another leader before that, and none of the
 //!   answerer's terms later, is a breach (H31);
+//! - nobody is declared dead that was heard within the dead timeout (H19);
 //! - nobody answers a node that is dead, or whose death it has asked for and the log has yet to
 //!   decide about (H32);
 //! - nothing is acknowledged in what is in play without a lease (H9, H28);
@@ -45,6 +46,8 @@ pub(super) struct Leases {
     condemned: BTreeMap<(NodeId, Incarnation), (NodeId, Time)>,
     /// Who answered a life last, and when.
     granted: BTreeMap<(NodeId, Incarnation), (NodeId, Time)>,
+    /// When the heartbeat came that was answered last, by leader and life.
+    heard: BTreeMap<(NodeId, NodeId, Incarnation), Time>,
 }
 
 #[derive(Debug, Default)]
@@ -60,10 +63,19 @@ struct Holder {
 }
 
 impl Leases {
+    /// A node begins a life: what was granted to an earlier one is over.
+    pub(super) fn begins(&mut self, node: NodeId) {
+        let holder = self.nodes.entry(node).or_default();
+        holder.beats.clear();
+        holder.answered.clear();
+        (holder.authority, holder.led_until) = (None, None);
+    }
+
     /// A process has ended.
     pub(super) fn forget(&mut self, node: NodeId) {
         self.nodes.remove(&node);
         self.led.remove(&node);
+        self.heard.retain(|(leader, ..), _| *leader != node);
     }
 
     pub(super) fn asks(&mut self, node: NodeId, op: OpId, at: Instant) {
@@ -100,7 +112,11 @@ impl Leases {
         if holder.leads || itself {
             return;
         }
-        if until == Instant::ORIGIN || before.is_some_and(|before| before.lease_until >= until) {
+        let idle = until == Instant::ORIGIN || authority.registered.is_none();
+        let known = |before: Authority| {
+            before.registered == authority.registered && before.lease_until >= until
+        };
+        if idle || before.is_some_and(known) {
             return;
         }
         let counts = holder.answered.iter().filter(|(_, index)| *index <= applied);
@@ -158,11 +174,28 @@ impl Leases {
             });
         }
         self.granted.insert((node, life), (leader, cx.now));
+        self.heard.insert((leader, node, life), received);
     }
 
-    /// A leader asks for a death.
-    pub(super) fn condemns(&mut self, leader: NodeId, of: (NodeId, Incarnation), now: Time) {
-        self.condemned.insert(of, (leader, now));
+    /// A leader asks for a death: it has heard nothing of that life for `dead_timeout` (H19).
+    pub(super) fn condemns(
+        &mut self,
+        leader: NodeId,
+        (node, life): (NodeId, Incarnation),
+        clocks_wild: bool,
+        cx: &mut Cx<'_>,
+    ) {
+        self.condemned.insert((node, life), (leader, cx.now));
+        let policy = cx.look.node(leader).map(|machines| machines.state().policy().clone());
+        let heard = self.heard.get(&(leader, node, life)).copied();
+        let (Some(policy), Some(heard), false) = (policy, heard, clocks_wild) else { return };
+        let least = policy.dead_timeout * 100 / (100 + policy.clock_rate_error_percent);
+        let silent = cx.now.since(heard);
+        if silent < least {
+            cx.breach("S6", node, || {
+                format!("{leader:?} declares it dead {silent:?} after it was heard")
+            });
+        }
     }
 
     /// A death is in the log.

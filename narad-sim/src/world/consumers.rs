@@ -135,16 +135,19 @@ impl World {
         else {
             return;
         };
-        let Fetched::Records { epoch, records, more } = outcome else {
+        let Fetched::Records { epoch, records, more, next } = outcome else {
             return self.fetch_again(partition);
         };
         let Some(consumer) = self.clients.consumers.get_mut(&partition) else { return };
         let looks_back = std::mem::take(&mut consumer.looks_back);
         let Some((last, _)) = records.last() else {
-            consumer.next = consumer.next.filter(|_| !looks_back);
+            // What was acknowledged ahead is passed over.
+            let after = next.map(|next| (epoch, next)).or(consumer.next);
+            consumer.next = after.filter(|_| !looks_back);
             return self.fetch_later(partition, false, more);
         };
-        consumer.next = Some((epoch, last.next())).filter(|_| !looks_back);
+        let after = next.unwrap_or(last.next());
+        consumer.next = Some((epoch, after)).filter(|_| !looks_back);
         self.plan_acks(partition, machine, epoch, &records);
         self.fetch_later(partition, true, more);
     }

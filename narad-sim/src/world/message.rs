@@ -116,6 +116,8 @@ pub(crate) enum Fetched {
         epoch: Epoch,
         records: Vec<(Offset, u64)>,
         more: bool,
+        /// Where what comes behind them begins, also if all of them are acknowledged already.
+        next: Option<Offset>,
     },
     Refused,
 }

@@ -198,10 +198,10 @@ impl World {
         let bandwidth = self.net.bandwidth(address(machine), address(from));
         let bytes_max = Self::fetch_bytes_max(bandwidth);
         let next = read_next(process, fetch, bytes_max);
-        let outcome = if let Some((epoch, hwm, records, more)) = next {
+        let outcome = if let Some((epoch, hwm, records, more, next)) = next {
             self.goes_on(machine, fetch, epoch);
             self.handed_out(partition, machine, epoch, hwm, &records);
-            Fetched::Records { epoch, records, more }
+            Fetched::Records { epoch, records, more, next }
         } else {
             if let Some(node) = self.machines[machine].node {
                 self.observe(Fact::ReadRefused(node, partition));
@@ -314,8 +314,8 @@ impl World {
     }
 }
 
-/// Reign, high watermark, what comes next, and whether there is more of it.
-type Next = (Epoch, Offset, Vec<(Offset, u64)>, bool);
+/// Reign, high watermark, what comes next, whether there is more of it, and where.
+type Next = (Epoch, Offset, Vec<(Offset, u64)>, bool, Option<Offset>);
 
 fn read_next(process: &super::machine::Process, fetch: &Fetch, bytes_max: usize) -> Option<Next> {
     let seat = process.broker.find(fetch.partition)?;
@@ -325,13 +325,14 @@ fn read_next(process: &super::machine::Process, fetch: &Fetch, bytes_max: usize)
     let committed = position.committed.unwrap_or(bounds.start).max(bounds.start);
     let from = goes_on_at(process, fetch, epoch).map_or(committed, |from| from.max(committed));
     let records = log.read(from, bytes_max).ok()?;
-    let more = records.last().is_some_and(|(last, _)| last.next() < bounds.hwm);
+    let next = records.last().map(|(last, _)| last.next());
+    let more = next.is_some_and(|next| next < bounds.hwm);
     let records = records
         .iter()
         .filter(|(offset, _)| !position.acked_ahead.contains(offset))
         .map(|(offset, record)| (*offset, id_of(record)))
         .collect();
-    Some((epoch, bounds.hwm, records, more))
+    Some((epoch, bounds.hwm, records, more, next))
 }
 
 /// Returns where a consumer goes on that was somewhere before: of an earlier reign, where the next
