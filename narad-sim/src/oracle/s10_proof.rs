@@ -17,8 +17,8 @@ use super::part::{Part, Try};
 use super::sink::Cx;
 use crate::time::Time;
 
-/// How long a node may act on what it had applied before.
-const JUST_NOW: std::time::Duration = std::time::Duration::from_millis(200);
+/// How long a node may act on what it had applied before: a slow disk takes its time.
+const JUST_NOW: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// What the log says of a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

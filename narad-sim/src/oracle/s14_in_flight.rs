@@ -37,7 +37,13 @@ impl Book {
             let unseen = plan.by_hand && seen.is_some_and(|seen| seen < plan.index);
             let lately = plan.resumed.is_some_and(|at| now.since(at) <= hearsay);
             let stays = !self.returned_under(*partition, state);
-            ends_alive && !plan.waiting && !lately && !unseen && stays
+            // A mover goes on waiting when the log gives it the same move under another id, and
+            // says nothing of that.
+            let node = row.target.and_then(|target| cx.look.node(target));
+            let slotless = node.is_some_and(|node| {
+                node.moves().any(|(of, progress)| of == *partition && !progress.holds_slot)
+            });
+            ends_alive && !plan.waiting && !slotless && !lately && !unseen && stays
         };
         if let Some(seen) = seen {
             self.check_topics(seen, &moving, cx);
