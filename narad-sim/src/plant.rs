@@ -13,8 +13,8 @@
 //!
 //! A switch is thrown for the whole process, and whatever judges runs in the same one. A state that
 //! an oracle folds out of the log is folded by the planted code, too, and agrees with every replica.
-//! So a mistake in the fold shows only where entries are judged by other means than by folding
-//! them: by their own fields, by what the disks hold, by what clients were told.
+//! So the oracle has the rules for entries written a second time (`oracle/law.rs`), by which it
+//! judges each answer and each row, and asks on what entries that nobody proposed would come to.
 //!
 //! # Examples
 //!
