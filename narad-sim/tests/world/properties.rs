@@ -3,21 +3,25 @@
 //!
 //! Choices that run out are the plainest ones, so a failure shrinks to a scenario in which little
 //! happens; it is printed as a file for `narad-sim run`, and its choices are kept in
-//! `proptest-regressions`. `NARAD_SCHEDULES` asks for more cases.
+//! `proptest-regressions`. A few cases run, the same each time, so that a change is judged by
+//! itself; `NARAD_SCHEDULES` asks for so many others.
 
 use std::time::Duration;
 
 use narad_sim::run::{RunOptions, run};
 use narad_sim::scenario::{Bias, DrawOptions, MetastoreKind, Scenario, Tape};
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 
-/// How many cases of each property.
-fn cases() -> u32 {
-    std::env::var("NARAD_SCHEDULES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(8)
+/// How many cases of each property, other ones each time.
+fn asked() -> Option<u32> {
+    std::env::var("NARAD_SCHEDULES").ok()?.parse().ok()
 }
 
 fn config() -> ProptestConfig {
-    ProptestConfig { max_shrink_iters: 400, ..ProptestConfig::with_cases(cases()) }
+    let rng_seed = asked().map_or(RngSeed::Fixed(1), |_| RngSeed::Random);
+    let cases = asked().unwrap_or(8);
+    ProptestConfig { max_shrink_iters: 400, rng_seed, ..ProptestConfig::with_cases(cases) }
 }
 
 /// What a scenario is drawn from, and the seed of what it leaves to chance.
