@@ -190,6 +190,8 @@ pub struct Controller {
     hearing: Hearing,
     /// Whether fewer voters were heard than can be, so that it is noted once.
     deaf: bool,
+    /// The life of each member whose death this reign has asked for last.
+    condemned: BTreeMap<NodeId, Incarnation>,
     /// Since when this node has seen each dead target dead.
     dead_since: BTreeMap<NodeId, Instant>,
     retiring: BTreeMap<NodeId, Retirement>,
@@ -243,6 +245,7 @@ impl Controller {
             stage: Stage::Following,
             hearing: Hearing::new(Instant::ORIGIN),
             deaf: false,
+            condemned: BTreeMap::new(),
             dead_since: BTreeMap::new(),
             retiring: BTreeMap::new(),
             joint_since: None,

@@ -193,9 +193,6 @@ pub struct Node {
     /// Failed logs that are opened again once their freeze is over.
     poisoned: BTreeSet<PartitionId>,
     deaths: Deaths,
-    /// Members whose death this leader has proposed and not heard the outcome of: answering their
-    /// heartbeats now could renew a lease that outlasts the wait which the certificate begins.
-    condemned: BTreeSet<NodeId>,
     reports: Reports,
     leaving: Leaving,
     authority: Authority,
@@ -243,7 +240,6 @@ impl Node {
             sweeps: Sweeps::holding(held),
             poisoned: BTreeSet::new(),
             deaths: Deaths::default(),
-            condemned: BTreeSet::new(),
             reports: Reports::default(),
             leaving: Leaving::default(),
             authority: Authority::NONE,

@@ -82,12 +82,21 @@ impl Hearing {
 }
 
 impl Controller {
+    /// Returns whether this reign has asked for the death of that life. One that the log still has
+    /// as alive may not be leased then: the wait before a promotion counts the silence that led to
+    /// its death.
+    pub(crate) fn condemns(&self, node: NodeId, life: Incarnation) -> bool {
+        self.condemned.get(&node) == Some(&life)
+    }
+
     /// Declares those members dead of which this leader has heard nothing for `dead_timeout`.
     ///
     /// A new leader has heard nobody yet, so it listens for `grace_after_election` first (H19). A
     /// member that has never registered has nothing to lose, and must still learn the log. A
     /// leader that hears fewer voters than have just confirmed its barrier is deaf, and judges
-    /// nobody (case M137).
+    /// nobody (case M137). A death that was asked for is asked for again, whatever is heard
+    /// meanwhile, until the log has decided: it may still take effect (rule 5 of the
+    /// [crate docs](crate)), and nobody renews that life's lease before.
     pub(super) fn judge_deaths(&mut self, now: Instant, state: &State, decisions: &mut Decisions) {
         let timeout = state.policy().dead_timeout;
         let mut silent = BTreeSet::new();
@@ -100,10 +109,11 @@ impl Controller {
                 continue;
             }
             let last_sign = self.hearing.last_sign(now, member);
-            if now.since(last_sign) >= timeout {
-                silent.insert(member.id);
-            } else {
+            if now.since(last_sign) < timeout {
                 heard.insert(member.id);
+            }
+            if now.since(last_sign) >= timeout || self.condemns(member.id, member.incarnation) {
+                silent.insert(member.id);
             }
         }
         if now.since(self.hearing.since) < self.config.grace_after_election || silent.is_empty() {
@@ -117,6 +127,7 @@ impl Controller {
             for member in silent.iter().filter_map(|node| state.member(*node)) {
                 let (node, incarnation) = (member.id, member.incarnation);
                 if decisions.propose(Command::MarkDead { node, incarnation }) {
+                    self.condemned.insert(node, incarnation);
                     decisions.notes.push(Note::Silent { node });
                 }
             }

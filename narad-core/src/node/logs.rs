@@ -66,7 +66,6 @@ impl Node {
             return;
         }
         self.leader = leader;
-        self.condemned.clear();
         self.note(Note::Leader(leader));
         self.inbox.push_back(Internal::Lease(lease::Event::Leader(leader)));
         let leading = controller::Event::Leading(self.leads());

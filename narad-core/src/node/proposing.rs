@@ -57,11 +57,7 @@ impl Node {
                 let outcome = freeze::handoff::Outcome::Propose(proposed.clone());
                 self.tell_handoff(partition, freeze::handoff::Event::Done(op, outcome));
             }
-            Ticket::Controller(op, condemned) => {
-                // After an unknown outcome it is proposed again, until the log has decided.
-                if let (Some(node), Proposed::Replied(_)) = (condemned, proposed) {
-                    self.condemned.remove(&node);
-                }
+            Ticket::Controller(op) => {
                 let outcome = controller::Outcome::Propose(proposed.clone());
                 self.inbox.push_back(Internal::Controller(controller::Event::Done(op, outcome)));
             }

@@ -126,13 +126,15 @@ impl Node {
     /// about a death: the wait before a promotion counts the silence that led to it. A life that
     /// this node has not heard of yet is asked to come again.
     fn may_be_leased(&self, node: NodeId, life: Incarnation) -> Result<(), Refusal> {
-        if self.condemned.contains(&node) && !is_planted(Bug::CondemnedLeased) {
-            return Err(Refusal::NotYet);
-        }
         let member = self.state.member(node).filter(|member| !member.retired);
         let Some(member) = member else { return Err(Refusal::AskerDead) };
         match (member.incarnation.cmp(&life), member.status) {
             (Ordering::Less, _) => Err(Refusal::NotYet),
+            (Ordering::Equal, Status::Alive)
+                if self.controller.condemns(node, life) && !is_planted(Bug::CondemnedLeased) =>
+            {
+                Err(Refusal::NotYet)
+            }
             (Ordering::Equal, Status::Alive) => Ok(()),
             (Ordering::Equal, Status::Dead(_)) if is_planted(Bug::DeadGoesOn) => Ok(()),
             (Ordering::Equal, Status::Dead(_)) | (Ordering::Greater, _) => Err(Refusal::AskerDead),

@@ -4,7 +4,7 @@ use super::{Ask, AskId, Node, Operation, Outcome, StagingOutcome};
 use crate::effects::{Effects, OpId};
 use crate::freeze::handoff;
 use crate::ids::{Incarnation, LogIndex, NodeId, PartitionId, ProposalId};
-use crate::metastore::{Applied, Command};
+use crate::metastore::Applied;
 use crate::peer::{Answer, RequestId};
 use crate::proposals::Proposed;
 use crate::{controller, host, lease, mover};
@@ -54,8 +54,7 @@ pub(super) enum Awaited {
 pub(super) enum Ticket {
     Mover(PartitionId, OpId),
     Handoff(PartitionId, OpId),
-    /// With the member whose death is proposed, if that is what it is.
-    Controller(OpId, Option<NodeId>),
+    Controller(OpId),
     Lease(OpId),
     Ask(AskId),
     /// An operator's move: the partition is to be pinned next.
@@ -198,12 +197,7 @@ impl Node {
                         self.run(Operation::Survey, Route::Controller(op));
                     }
                     controller::Operation::Propose(command) => {
-                        let condemned = match &command {
-                            Command::MarkDead { node, .. } => Some(*node),
-                            _ => None,
-                        };
-                        self.condemned.extend(condemned);
-                        self.propose(command, Ticket::Controller(op, condemned));
+                        self.propose(command, Ticket::Controller(op));
                     }
                     controller::Operation::Configure(change) => {
                         self.run(Operation::Configure(change), Route::Controller(op));

@@ -1,9 +1,11 @@
 //! Who is declared dead, and what becomes of moves to and from the dead.
 
 use narad_core::config::Config;
-use narad_core::controller::{Event, Note};
+use narad_core::controller::{Event, Note, Operation, Outcome};
+use narad_core::effects::OpId;
 use narad_core::ids::*;
 use narad_core::metastore::*;
+use narad_core::proposals::Proposed;
 
 use super::{Bench, SECOND, commands};
 
@@ -83,6 +85,68 @@ fn a_new_leader_listens_for_as_long_as_it_is_told_to() {
     let mut bench = Bench::with(3, Config { grace_after_election: grace, ..Config::new(1) });
     let dead = listen(&mut bench, 120, &[2]);
     assert!(matches!(dead.as_slice(), [(3, 90..=91)]), "{dead:?}");
+}
+
+/// Rule 5: a death whose fate is unknown may still take effect, so that it is asked for until the log
+/// has decided, although its node is heard again; until then nobody may lease that life.
+#[test]
+fn a_death_that_was_asked_for_is_asked_for_until_the_log_has_decided() {
+    let mut bench = Bench::new(3);
+    listen(&mut bench, 40, &[2, 3]);
+    let mark_dead = |asked: Vec<(OpId, Operation)>| {
+        let dead = Command::MarkDead { node: NodeId(3), incarnation: Incarnation(1) };
+        let found = asked.into_iter().find(|it| it.1 == Operation::Propose(dead.clone()));
+        found.map(|(op, _)| op)
+    };
+    let mut first = None;
+    for _ in 0..60 {
+        bench.hear(2);
+        let asked = bench.pass();
+        let others = asked.iter().map(|(op, _)| *op).collect::<Vec<_>>();
+        first = mark_dead(asked);
+        for op in others {
+            bench.tell(Event::Done(op, Outcome::Propose(Proposed::Unknown)));
+        }
+        if first.is_some() {
+            break;
+        }
+    }
+    assert!(first.is_some(), "node 3 is silent");
+
+    bench.hear(3);
+    let again = mark_dead(bench.pass()).expect("nobody knows what became of it");
+    let death = Command::MarkDead { node: NodeId(3), incarnation: Incarnation(1) };
+    let reply = bench.apply(1, death);
+    bench.tell(Event::Done(again, Outcome::Propose(Proposed::Replied(reply))));
+    bench.register(3, 2);
+    assert_eq!(listen(&mut bench, 60, &[2, 3]), [], "its next life has nothing to do with that");
+}
+
+/// Case M137: a leader that hears a member whose death it has asked for is not deaf to it.
+#[test]
+fn a_member_whose_death_was_asked_for_and_is_heard_does_not_make_its_leader_deaf() {
+    let mut bench = Bench::new(3);
+    listen(&mut bench, 40, &[2, 3]);
+    let unknown = |bench: &mut Bench| {
+        let asked = bench.pass();
+        for (op, _) in &asked {
+            bench.tell(Event::Done(*op, Outcome::Propose(Proposed::Unknown)));
+        }
+        let operations: Vec<_> = asked.into_iter().map(|(_, operation)| operation).collect();
+        commands(&operations).len()
+    };
+    let mut asked = 0;
+    for _ in 0..60 {
+        bench.hear(2);
+        asked += unknown(&mut bench);
+    }
+    assert!(asked > 0, "node 3 is silent");
+    // Now node 2 is silent, and node 3 is back.
+    for _ in 0..60 {
+        bench.hear(3);
+        assert!(unknown(&mut bench) > 0, "it is asked about at each pass");
+    }
+    assert!(!bench.notes.contains(&Note::Deaf));
 }
 
 /// H32: a life that registers has given a sign; the silence of the life before is not its own.
