@@ -304,6 +304,15 @@ impl Net {
         released
     }
 
+    /// Opens the connections of one direction anew. What is sent from now on does not wait for what is
+    /// still under way on the old ones, and that arrives when it would have.
+    pub fn reconnect(&mut self, from: NodeId, to: NodeId) {
+        let lanes = self.links.get_mut(&(from, to)).map(|link| &mut link.lanes);
+        for connection in lanes.into_iter().flatten().flatten() {
+            connection.last = Time::ZERO;
+        }
+    }
+
     /// Makes one direction worse than others, or like them again with `Slow::default()`.
     pub fn slow(&mut self, from: NodeId, to: NodeId, slow: Slow) {
         if slow == Slow::default() {

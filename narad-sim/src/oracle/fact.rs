@@ -100,12 +100,7 @@ pub enum Fact<'a> {
         change: Change,
     },
     /// A node said something worth knowing.
-    Noted {
-        /// The node.
-        node: NodeId,
-        /// What.
-        note: &'a Note,
-    },
+    Noted(NodeId, &'a Note),
     /// What a whole node may do has changed.
     Authority {
         /// The node.
@@ -322,6 +317,8 @@ pub enum Fact<'a> {
         /// First offset that is hidden from here on.
         hwm: Offset,
     },
+    /// A node has its disk set something aside; that is told of when the disk comes to it.
+    AskingAside(NodeId, PartitionId),
     /// A directory, or the staging area, is about to be set aside.
     SettingAside {
         /// The node.

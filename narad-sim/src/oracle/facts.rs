@@ -65,7 +65,7 @@ impl Oracle {
                     s15_leaving::configuring(leader.state(), change, cx);
                 }
             }
-            Fact::Noted { node, note } => self.noted(node, note, cx),
+            Fact::Noted(node, note) => self.noted(node, note, cx),
 
             Fact::Authority { node, authority } => {
                 self.leases.authorised(node, authority, cx);
@@ -180,6 +180,11 @@ impl Oracle {
                     if let Some(opened) = part.opened.get_mut(&node) {
                         opened.1 = opened.1.max(hwm);
                     }
+                }
+            }
+            Fact::AskingAside(node, partition) => {
+                if let Some(part) = self.book.part_mut(partition) {
+                    part.asides.insert(node, cx.now);
                 }
             }
             Fact::SettingAside { node, partition, directory } => {
@@ -440,11 +445,14 @@ impl Oracle {
         directory: Directory,
         cx: &mut Cx<'_>,
     ) {
+        let asked = self.book.part_mut(partition).and_then(|part| part.asides.remove(&node));
         let Some(state) = self.book.state() else { return };
         let part = self.book.parts.get(&partition);
         let owner = state.assignment(partition).map(|row| row.owner);
         let died = owner.and_then(|owner| self.book.nodes.get(&owner)?.died);
-        s10_proof::sets_aside(part, state, partition, node, directory, died, cx);
+        // What was known when it was asked for; a slow disk comes to it later.
+        let known = died.map(|at| asked.unwrap_or(cx.now).since(at));
+        s10_proof::sets_aside(part, state, partition, node, directory, known, cx);
         if directory == Directory::Staging {
             if let Some(part) = self.book.part_mut(partition) {
                 part.rotten.remove(&node);

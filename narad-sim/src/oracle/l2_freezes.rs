@@ -61,8 +61,7 @@ pub(super) fn check(part: &Part, all: &Healed<'_>, cx: &mut Cx<'_>) {
         if !all.is_well(frozen.node) {
             continue;
         }
-        // Where links stay bad, a proposal or its answer may be lost more than once.
-        let commit = all.config.request_timeout * 6 + all.config.heartbeat_interval;
+        let commit = all.config.request_timeout * 3 + all.config.heartbeat_interval;
         let slow = |time: Duration| time + time / 10 + commit;
         let since = frozen.since.max(all.since).max(all.leaderless);
         let lasted = cx.now.since(since);

@@ -32,6 +32,8 @@ pub(super) struct Part {
     /// Nodes whose staging was changed so, and the lives in which it was: a life does not read again
     /// what it has staged itself, so that the copy that it makes of it is damaged, too.
     pub(super) rotten: BTreeMap<NodeId, Incarnation>,
+    /// When each node last asked its disk to set something aside that has not come to it (S10).
+    pub(super) asides: BTreeMap<NodeId, Time>,
     /// Gates that stand as serving (S2).
     pub(super) serving: Vec<Serving>,
     /// Directories that are open.
@@ -215,6 +217,7 @@ impl Part {
             delivered: Time::ZERO,
             damaged: BTreeSet::new(),
             rotten: BTreeMap::new(),
+            asides: BTreeMap::new(),
             serving: Vec::new(),
             open: BTreeSet::new(),
             holds: Vec::new(),

@@ -9,16 +9,17 @@
 //! directory holds is elsewhere is S1's check, made without it. Staging is no data directory, but
 //! it may be the last copy while its source is dead (case C54). No clock takes part.
 
+use std::time::Duration;
+
 use narad_core::ids::{Attempt, NodeId, Offset};
 use narad_core::metastore::{Assignment, Fence, State, Status};
 
 use super::Directory;
 use super::part::{Part, Try};
 use super::sink::Cx;
-use crate::time::Time;
 
-/// How long a node may act on what it had applied before: a slow disk takes its time.
-const JUST_NOW: std::time::Duration = std::time::Duration::from_secs(2);
+/// How long a node may act on what it had applied before.
+const JUST_NOW: Duration = Duration::from_millis(200);
 
 /// What the log says of a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,15 +49,15 @@ pub(super) fn fate(part: &Part, row: Option<&Assignment>, data: Attempt) -> Fate
     if current || data.move_id > row.move_id { Fate::MayWin } else { Fate::Dead }
 }
 
-/// A directory is about to be set aside. `part`: `None` if it never had an owner; `died`: when the
-/// owner was declared dead, if it is.
+/// A directory is about to be set aside. `part`: `None` if it never had an owner; `known`: for how
+/// long its owner had been declared dead when the node asked for that, if it is.
 pub(super) fn sets_aside(
     part: Option<&Part>,
     state: &State,
     partition: narad_core::ids::PartitionId,
     node: NodeId,
     directory: Directory,
-    died: Option<Time>,
+    known: Option<Duration>,
     cx: &mut Cx<'_>,
 ) {
     let row = state.assignment(partition);
@@ -66,7 +67,7 @@ pub(super) fn sets_aside(
         // Of a move that was given up, too, as far as the node knows of the death.
         let own = cx.look.node(node).map(narad_core::node::Node::state);
         // What it has only just applied came after it had decided.
-        let long_dead = died.is_some_and(|at| cx.now.since(at) > JUST_NOW);
+        let long_dead = known.is_some_and(|known| known > JUST_NOW);
         let knows = long_dead
             && own.is_some_and(|own| {
                 own.assignment(partition).is_some_and(|own_row| own_row.owner == row.owner)

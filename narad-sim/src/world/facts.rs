@@ -148,7 +148,7 @@ impl World {
         }
         let at = At { machine: Some(machine), partition, ..At::default() };
         self.recorder.said(self.now, Kind::Note, name, at, || format!("{note:?}"));
-        self.observe(Fact::Noted { node, note });
+        self.observe(Fact::Noted(node, note));
         if let Note::Controller(controller::Note::Configuring(change)) = note {
             self.observe(Fact::Configuring { node, change: *change });
         }
@@ -286,7 +286,7 @@ impl World {
         }
     }
 
-    /// Tells of what may renew a lease, when the node asks, and of listings that begin.
+    /// Tells of what a node asks for, where it matters when it does.
     pub(super) fn beats(&mut self, machine: usize, op: OpId, operation: &Operation) {
         if let (Operation::Gate(partition, Gating::List { .. }), Some(node)) =
             (operation, self.machines[machine].node)
@@ -304,6 +304,11 @@ impl World {
             (operation, self.machines[machine].node)
         {
             self.observe(Fact::Copies { node, partition: *partition });
+        }
+        if let (Operation::Stage(partition, Staging::SetAside(_)), Some(node)) =
+            (operation, self.machines[machine].node)
+        {
+            self.observe(Fact::AskingAside(node, *partition));
         }
         let may_renew =
             matches!(operation, Operation::Call { request: Request::Heartbeat { .. }, .. });

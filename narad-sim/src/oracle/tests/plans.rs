@@ -105,7 +105,7 @@ fn too_many_moves_at_once_are_found() {
             let waiting = narad_core::mover::Waiting::SourceUnreachable;
             let note = narad_core::mover::Note::Waiting(waiting);
             let note = narad_core::node::Note::Mover(partition, note);
-            bench.tell(Fact::Noted { node: to, note: &note });
+            bench.tell(Fact::Noted(to, &note));
         }
         let (partition, to) = planned[1];
         let command = target(&bench, partition, to);

@@ -48,9 +48,16 @@ impl World {
         core.into_iter().collect()
     }
 
+    /// Makes the wire whole, and these machines.
     fn heal_machines(&mut self, which: &[usize]) {
         let healed = self.net.wire().healed();
         self.net.set_wire(healed);
+        // The wire is the same for all; a message that takes for ever must not keep a link from healing.
+        for from in 0..self.machines.len() {
+            for to in 0..self.machines.len() {
+                self.net.reconnect(address(from), address(to));
+            }
+        }
         for due in self.script.release_all() {
             self.schedule(self.now, due);
         }
