@@ -54,8 +54,8 @@ pub(super) struct Witness {
     pub(super) applied: LogIndex,
     /// It has just been started: what it begins with may be told together with what it replays.
     fresh: bool,
-    /// When its removal was last asked for.
-    pub(super) removal: Option<Time>,
+    /// Which leader last asked for its removal.
+    pub(super) removal: Option<NodeId>,
     /// When it was declared dead, if it is.
     pub(super) died: Option<Time>,
     /// When it last came back from the dead.

@@ -43,13 +43,12 @@ impl Oracle {
             Fact::Configured { node, index, configuration } => {
                 if self.book.configured(node, index, configuration, cx) {
                     if let Some(state) = self.book.state() {
-                        // Whoever was elected after its removal was asked for could not help it.
-                        let leads = |node: NodeId| {
-                            let led = self.leases.leads_since(node);
-                            let asked = self.book.nodes.get(&node).and_then(|it| it.removal);
-                            cx.look.leader() == Some(node) && !(asked.is_some() && led > asked)
+                        // A leader whose removal somebody else asked for was elected since.
+                        let helpless = |node: &NodeId| {
+                            let asker = self.book.nodes.get(node).and_then(|it| it.removal);
+                            asker.is_some_and(|asker| asker != *node)
                         };
-                        let leader = cx.look.leader().filter(|node| leads(*node));
+                        let leader = cx.look.leader().filter(|node| !helpless(node));
                         s15_leaving::configured(state, configuration, leader, cx);
                     }
                     self.book.configure(index, configuration);
@@ -59,7 +58,7 @@ impl Oracle {
             Fact::Restored { node, state } => self.book.restored(node, state, cx),
             Fact::Configuring { node, change } => {
                 if let Change::Remove(leaver) | Change::Replace { remove: leaver, .. } = change {
-                    self.book.nodes.entry(leaver).or_default().removal = Some(cx.now);
+                    self.book.nodes.entry(leaver).or_default().removal = Some(node);
                 }
                 if let Some(leader) = cx.look.node(node) {
                     s15_leaving::configuring(leader.state(), change, cx);

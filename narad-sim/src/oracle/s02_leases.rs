@@ -139,11 +139,6 @@ impl Leases {
         }
     }
 
-    /// When a node last became the leader.
-    pub(super) fn leads_since(&self, node: NodeId) -> Option<Time> {
-        self.led.get(&node).copied()
-    }
-
     /// A leader answers a heartbeat that came to it at `received`.
     pub(super) fn grants(
         &mut self,

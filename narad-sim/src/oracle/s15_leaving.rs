@@ -68,7 +68,7 @@ pub(super) fn given(state: &State, node: NodeId, what: &str, cx: &mut Cx<'_>) {
 }
 
 /// A configuration was applied for the first time; `state` is as it was before.
-/// `leader`: who leads, if it has led since before its removal was asked for.
+/// `leader`: who leads, unless somebody else asked for its removal, which it could not help.
 pub(super) fn configured(
     state: &State,
     next: &Configuration,

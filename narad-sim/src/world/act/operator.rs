@@ -18,6 +18,8 @@ use crate::scenario::{Action, Forged, Label, ReplyIs, Who};
 pub(crate) struct Asked {
     label: Label,
     action: Action,
+    /// What that came to when it was last asked: a name may stand for another topic later.
+    wish: Option<Ask>,
     /// How often it was asked.
     tries: u32,
 }
@@ -56,7 +58,8 @@ impl World {
                 }
             }
             _ => {
-                let asked = Asked { label: label.clone(), action: action.clone(), tries: 0 };
+                let (label, action) = (label.clone(), action.clone());
+                let asked = Asked { label, action, wish: None, tries: 0 };
                 self.ask(asked, place);
             }
         }
@@ -82,6 +85,7 @@ impl World {
         };
         self.next_ask += 1;
         let id = AskId(self.next_ask);
+        asked.wish = Some(wish.clone());
         self.asked.insert((machine, id), asked);
         self.tell(machine, Event::Ask { id, ask: wish });
     }
@@ -116,13 +120,13 @@ impl World {
     /// Whether a node proposes a command because an operator asked it to.
     pub(crate) fn is_wished(&self, machine: usize, command: &Command) -> bool {
         let mut asked = self.asked.iter().filter(|((at, _), _)| *at == machine);
-        asked.any(|(_, asked)| match (&asked.action, command) {
+        asked.any(|(_, asked)| match (&asked.wish, command) {
             (
-                Action::Move { partition: name, .. },
+                Some(Ask::Move { partition: wished, .. }),
                 Command::SetTarget { partition, .. } | Command::SetPin { partition, .. },
             )
-            | (Action::Abort { partition: name, .. }, Command::ClearTarget { partition, .. }) => {
-                self.partition(name) == Some(*partition)
+            | (Some(Ask::Abort(wished)), Command::ClearTarget { partition, .. }) => {
+                wished == partition
             }
             _ => false,
         })
