@@ -209,6 +209,32 @@ impl Command {
     /// Longest receipt, in bytes.
     pub const RECEIPT_MAX: usize = 4096;
 
+    /// Returns the partition that the command is about, if it is about one.
+    pub const fn partition(&self) -> Option<PartitionId> {
+        match self {
+            Self::AssignPartition { partition, .. }
+            | Self::SetTarget { partition, .. }
+            | Self::ClearTarget { partition, .. }
+            | Self::CompleteMove { partition, .. }
+            | Self::Resolve { partition, .. }
+            | Self::Revoke { partition, .. }
+            | Self::ReclaimReady { partition, .. }
+            | Self::SetPin { partition, .. }
+            | Self::DeclareLost { partition, .. } => Some(*partition),
+            Self::Join { .. }
+            | Self::Register { .. }
+            | Self::MarkDead { .. }
+            | Self::Report { .. }
+            | Self::SetDraining { .. }
+            | Self::DrainedOut { .. }
+            | Self::Retire { .. }
+            | Self::CreateTopic { .. }
+            | Self::DeleteTopic { .. }
+            | Self::SetPolicy(_)
+            | Self::RaiseVersion { .. } => None,
+        }
+    }
+
     /// Returns the lowest cluster version that admits the command: older builds cannot read it.
     pub const fn version(&self) -> u32 {
         match self {

@@ -221,7 +221,7 @@ impl Book {
             return None;
         }
         let state = self.state.as_mut()?;
-        let row = about_partition(&entry.command).and_then(|p| state.assignment(p)).cloned();
+        let row = entry.command.partition().and_then(|p| state.assignment(p)).cloned();
         let member = about_member(&entry.command).and_then(|n| state.member(n)).cloned();
         let policy = matches!(entry.command, Command::SetPolicy(_)).then(|| state.policy().clone());
         // An entry that halts the log halts every node alike.
@@ -317,32 +317,6 @@ impl Book {
             let _ = state.configure(index, configuration.clone());
             self.law.configure(configuration);
         }
-    }
-}
-
-/// Returns the partition that a command is about, of those whose row before it matters.
-fn about_partition(command: &Command) -> Option<PartitionId> {
-    match command {
-        Command::SetTarget { partition, .. }
-        | Command::ClearTarget { partition, .. }
-        | Command::CompleteMove { partition, .. }
-        | Command::Resolve { partition, .. }
-        | Command::Revoke { partition, .. }
-        | Command::ReclaimReady { partition, .. }
-        | Command::SetPin { partition, .. }
-        | Command::DeclareLost { partition, .. } => Some(*partition),
-        Command::Join { .. }
-        | Command::Register { .. }
-        | Command::MarkDead { .. }
-        | Command::Report { .. }
-        | Command::SetDraining { .. }
-        | Command::DrainedOut { .. }
-        | Command::Retire { .. }
-        | Command::CreateTopic { .. }
-        | Command::DeleteTopic { .. }
-        | Command::AssignPartition { .. }
-        | Command::SetPolicy(_)
-        | Command::RaiseVersion { .. } => None,
     }
 }
 

@@ -1,12 +1,12 @@
 //! L1: every move terminates: flipped, aborted, or reported `NeedsOperator` (source disk gone and
 //! copy behind); never silently stuck. Such a move holds no in-flight slot.
 //!
-//! After the world has begun to heal, and its ends reach each other, a move must end within the
-//! patience of the run, or stage more bytes. One that does not must report a reason that is true of
-//! the world: that a source does not answer is no reason while its process runs and is connected,
-//! nor that it is dead once it may be promoted. What needs an operator (a promotion that is refused,
-//! damage, a full or failing disk) may wait for ever, and must hold no slot if it waits for a
-//! promotion.
+//! After the world has begun to heal, and its ends reach each other and the leader, a move must end
+//! within the patience of the run, or stage more bytes. One that does not must report a reason that
+//! is true of the world: that a source does not answer is no reason while its process runs and is
+//! connected, nor that it is dead once it may be promoted. What needs an operator (a promotion that
+//! is refused, damage, a full or failing disk) may wait for ever, and must hold no slot if it waits
+//! for a promotion.
 
 use narad_core::ids::{Attempt, NodeId, PartitionId};
 use narad_core::metastore::{Assignment, State, Status};
@@ -39,10 +39,13 @@ pub(super) fn watch(part: &mut Part, progress: &Progress, cx: &Cx<'_>) {
 }
 
 /// Takes note that something of the world stands in the way of a move: what heals last, such as a
-/// link between its ends, leaves it a whole patience to go on.
+/// link between its ends, or to the leader that lets both of them act, leaves it a whole patience
+/// to go on.
 pub(super) fn hinder(part: &mut Part, owner: NodeId, target: NodeId, cx: &Cx<'_>) {
     let is_there = |node| cx.look.node(node).is_some();
-    if !(is_there(owner) && is_there(target) && cx.look.talks(target, owner)) {
+    let leads = |leader| cx.look.talks(leader, owner) && cx.look.talks(leader, target);
+    let together = is_there(owner) && is_there(target) && cx.look.talks(target, owner);
+    if !(together && cx.look.leader().is_none_or(leads)) {
         part.plan.apart = cx.now;
     }
 }

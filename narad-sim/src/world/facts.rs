@@ -19,7 +19,7 @@ use narad_runtime::store::log_dir;
 
 use super::World;
 use super::machine::Asker;
-use super::message::{partition_noted, partition_of_command};
+use super::message::partition_noted;
 use super::observe::{At, standing_text};
 use super::script::Moment;
 use crate::oracle::{Directory, Fact, Origin};
@@ -34,7 +34,7 @@ impl World {
         match &event {
             Event::Committed { index, entry } => {
                 let name = command_name(&entry.command);
-                let partition = partition_of_command(&entry.command);
+                let partition = entry.command.partition();
                 self.recorder.told(machine, &event);
                 let at = At { machine: Some(machine), partition, ..At::default() };
                 self.observe(Fact::Applied { node, index: *index, entry });
@@ -86,7 +86,9 @@ impl World {
             Ending::Ok => "applied",
             Ending::Rejected | Ending::Failed | Ending::Unknown => "rejected",
         });
-        let row = partition_of_command(&entry.command)
+        let row = entry
+            .command
+            .partition()
             .and_then(|partition| self.oracle.state()?.assignment(partition));
         let row = row.map_or_else(String::new, |row| {
             let owner = self.machine_of(row.owner).map_or(0, |at| at + 1);

@@ -3,7 +3,7 @@
 use narad_core::controller;
 use narad_core::effects::OpId;
 use narad_core::ids::{Epoch, Offset, PartitionId};
-use narad_core::metastore::{Command, Entry};
+use narad_core::metastore::Entry;
 use narad_core::node::{Note, Operation};
 use narad_core::peer::{self, Request};
 use narad_runtime::copy::{CopyRequest, SourceError};
@@ -222,7 +222,7 @@ impl Payload {
                 | Request::Prepare { partition, .. }
                 | Request::Renew { partition, .. }
                 | Request::Release { partition, .. } => Some(*partition),
-                Request::Propose(entry) => partition_of_command(&entry.command),
+                Request::Propose(entry) => entry.command.partition(),
                 Request::Heartbeat { .. } | Request::Join { .. } => None,
             },
             Self::Copy { range, .. } => Some(range.partition),
@@ -253,36 +253,10 @@ const fn answer_name(question: &'static str) -> &'static str {
     }
 }
 
-/// Returns the partition that a command is about, if it is about one.
-pub(crate) const fn partition_of_command(command: &Command) -> Option<PartitionId> {
-    match command {
-        Command::AssignPartition { partition, .. }
-        | Command::SetTarget { partition, .. }
-        | Command::ClearTarget { partition, .. }
-        | Command::CompleteMove { partition, .. }
-        | Command::Resolve { partition, .. }
-        | Command::Revoke { partition, .. }
-        | Command::ReclaimReady { partition, .. }
-        | Command::SetPin { partition, .. }
-        | Command::DeclareLost { partition, .. } => Some(*partition),
-        Command::Join { .. }
-        | Command::Register { .. }
-        | Command::MarkDead { .. }
-        | Command::Report { .. }
-        | Command::SetDraining { .. }
-        | Command::DrainedOut { .. }
-        | Command::Retire { .. }
-        | Command::CreateTopic { .. }
-        | Command::DeleteTopic { .. }
-        | Command::SetPolicy(_)
-        | Command::RaiseVersion { .. } => None,
-    }
-}
-
 /// Returns the partition that an operation is about, if it is about one.
 pub(crate) fn partition_of(operation: &Operation) -> Option<PartitionId> {
     match operation {
-        Operation::Append(entry) => partition_of_command(&entry.command),
+        Operation::Append(entry) => entry.command.partition(),
         Operation::Inspect(partition)
         | Operation::Host(partition, _)
         | Operation::Stage(partition, _)
@@ -292,7 +266,7 @@ pub(crate) fn partition_of(operation: &Operation) -> Option<PartitionId> {
             | Request::Prepare { partition, .. }
             | Request::Renew { partition, .. }
             | Request::Release { partition, .. } => Some(*partition),
-            Request::Propose(entry) => partition_of_command(&entry.command),
+            Request::Propose(entry) => entry.command.partition(),
             Request::Heartbeat { .. } | Request::Join { .. } => None,
         },
         Operation::Barrier
