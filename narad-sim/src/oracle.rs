@@ -58,7 +58,7 @@ use std::time::Duration;
 
 use narad_core::config::{Config, Policy};
 use narad_core::ids::{LogIndex, Offset, PartitionId};
-use narad_core::metastore::State;
+use narad_core::metastore::{Reply, State};
 
 pub use fact::{Directory, DiskChange, End, Fact, Origin, Read};
 pub use look::{LogView, Look};
@@ -166,7 +166,15 @@ impl Oracle {
 
     /// Returns how the newest entry of the log ended, if that is the one.
     pub fn ending_of(&self, index: LogIndex) -> Option<Ending> {
-        self.book.ending().filter(|(newest, _)| *newest == index).map(|(_, ending)| ending)
+        Some(match self.reply_to(index)? {
+            Reply::Applied(_) => Ending::Ok,
+            Reply::Rejected(_) => Ending::Rejected,
+        })
+    }
+
+    /// Returns what an entry was answered, if it is the newest one.
+    pub fn reply_to(&self, index: LogIndex) -> Option<&Reply> {
+        self.book.reply().filter(|(newest, _)| *newest == index).map(|(_, reply)| reply)
     }
 
     /// Returns what did not hold, in the order in which it was seen.

@@ -38,7 +38,7 @@ use std::mem;
 use std::time::Duration;
 
 use narad_core::effects::OpId;
-use narad_core::ids::{LogIndex, NodeId, PartitionId};
+use narad_core::ids::{LogIndex, NodeId, PartitionId, ProposalId};
 use narad_core::metastore::Entry;
 use narad_core::node::{AskId, Effect, Event, Operation, Outcome};
 use narad_runtime::replica::{Actions, Input, ReplicaError};
@@ -153,6 +153,8 @@ pub struct World {
     pub(crate) next_ask: u64,
     /// How each labelled step of an operator was answered.
     pub(crate) replies: BTreeMap<Label, act::Answered>,
+    /// What was proposed by hand, and by which step, until the log has decided.
+    proposed: BTreeMap<ProposalId, Label>,
     pub(crate) expectations: Vec<judge::Expectation>,
     /// The machine that the last event was at.
     pub(crate) touched: Option<usize>,

@@ -14,7 +14,6 @@ use super::law::{Law, probe::Probes};
 use super::part::Part;
 use super::sink::{Cx, Subject};
 use super::{End, Origin, s06_reports, s16_monotone};
-use crate::scenario::Ending;
 use crate::time::Time;
 
 /// The committed log, and what it is about.
@@ -26,7 +25,7 @@ pub(super) struct Book {
     law: Law,
     probes: Probes,
     /// How the newest entry ended.
-    last: Option<(LogIndex, Ending)>,
+    last: Option<(LogIndex, Reply)>,
     /// Fingerprints of the entries that were folded, from the one at `first` on.
     prints: Vec<u64>,
     first: u64,
@@ -230,13 +229,7 @@ impl Book {
         self.probes.follow(index, entry, (state, &self.law), cx);
         // An entry may be in the log twice, and the second may find what the first did not.
         let asked = self.asked.get(&entry.proposal).copied();
-        self.last = Some((
-            index,
-            match outcome.reply {
-                Reply::Applied(_) => Ending::Ok,
-                Reply::Rejected(_) => Ending::Rejected,
-            },
-        ));
+        self.last = Some((index, outcome.reply.clone()));
         let Reply::Applied(applied) = outcome.reply else {
             self.flips_rejected += u64::from(matches!(entry.command, Command::CompleteMove { .. }));
             return None;
@@ -270,9 +263,9 @@ impl Book {
         }
     }
 
-    /// Returns how the newest entry ended.
-    pub(super) const fn ending(&self) -> Option<(LogIndex, Ending)> {
-        self.last
+    /// Returns what the newest entry was answered.
+    pub(super) fn reply(&self) -> Option<(LogIndex, &Reply)> {
+        self.last.as_ref().map(|(index, reply)| (*index, reply))
     }
 
     /// Passes over an entry that says nothing.

@@ -5,7 +5,7 @@ mod step;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::action::Action;
+use super::action::{Action, Files};
 use super::error::{Problem, did_you_mean};
 use super::expect::{Condition, Expect};
 use super::name::{Label, Machine, PartitionName, Who};
@@ -300,10 +300,23 @@ fn check_condition(world: &World<'_>, condition: &Condition, key: &str, problems
     match condition {
         Condition::Epoch { is, at_least, at_most, .. }
         | Condition::Count { is, at_least, at_most, .. }
-        | Condition::Log { is, at_least, at_most, .. }
-        | Condition::Directories { is, at_least, at_most, .. }
         | Condition::Visible { is, at_least, at_most, .. } => {
             bounds(is.is_some(), at_least.is_some(), at_most.is_some());
+        }
+        Condition::Log { what, is, at_least, at_most, .. } => {
+            bounds(is.is_some(), at_least.is_some(), at_most.is_some());
+            if matches!(what, Files::Trash | Files::Raft | Files::Identity) {
+                let text = "no log of a partition is there: give live, staging or installed";
+                problems.push(format!("{key}.what"), text);
+            }
+        }
+        Condition::Directories { what, is, at_least, at_most, .. } => {
+            bounds(is.is_some(), at_least.is_some(), at_most.is_some());
+            if matches!(what, Files::Raft | Files::Identity) {
+                let text = "it is no directory of a partition: give live, staging, installed or \
+                            trash";
+                problems.push(format!("{key}.what"), text);
+            }
         }
         Condition::Note { name, is, at_least, at_most, .. } => {
             bounds(is.is_some(), at_least.is_some(), at_most.is_some());

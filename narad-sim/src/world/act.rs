@@ -281,9 +281,10 @@ impl World {
                 let bytes = bytes.unwrap_or(self.clients.load.produce.value_bytes).0;
                 self.offer(partition, ids, usize::try_from(bytes).unwrap_or(100), at);
             }
-            Action::Consume { partition, .. } => {
+            Action::Consume { partition, records, ack, node } => {
                 let Some(partition) = self.partition(partition) else { return };
-                self.plan_fetch(partition, self.now);
+                let at = node.as_ref().and_then(|node| self.who(node, place));
+                self.reserve(partition, *records, *ack, at);
             }
             Action::Ack { partition, offset, epoch, node } => {
                 let Some(partition) = self.partition(partition) else { return };

@@ -81,8 +81,19 @@ struct Producer {
 #[derive(Clone, Debug)]
 pub(super) enum Waiting {
     Produced(PartitionId, Vec<u64>, usize),
-    Fetched { partition: PartitionId, machine: usize },
-    Acked { partition: PartitionId },
+    Fetched {
+        partition: PartitionId,
+        machine: usize,
+    },
+    /// What a step asked for, and whether it acknowledges that, at a given machine.
+    Reserved {
+        partition: PartitionId,
+        ack: bool,
+        at: Option<usize>,
+    },
+    Acked {
+        partition: PartitionId,
+    },
 }
 
 impl Clients {
@@ -390,7 +401,7 @@ impl World {
                 self.offer_unsure(partition, ids, bytes);
             }
             Some(Waiting::Fetched { partition, .. }) => self.fetch_again(partition),
-            Some(Waiting::Acked { .. }) | None => {}
+            Some(Waiting::Reserved { .. } | Waiting::Acked { .. }) | None => {}
         }
     }
 

@@ -73,7 +73,7 @@ impl World {
             return self.fetch_again(partition);
         };
         let request = self.clients.request(Waiting::Fetched { partition, machine: to });
-        self.send_as_client(by, to, request, Payload::Fetch(Fetch { request, partition, from }));
+        self.send_as_client(by, to, request, fetch_of(request, partition, from, None));
     }
 
     /// Plans the fetch after one that went wrong. Where the consumer was, it still is: only what is
@@ -130,11 +130,36 @@ impl World {
         }
     }
 
+    /// Reserves records once, as a step says: the first ones that are not acknowledged.
+    pub(crate) fn reserve(
+        &mut self,
+        partition: PartitionId,
+        records: u32,
+        ack: bool,
+        at: Option<usize>,
+    ) {
+        let Some((by, to)) = self.route(partition, at) else { return };
+        let request = self.clients.request(Waiting::Reserved { partition, ack, at });
+        let most = usize::try_from(records).ok();
+        self.send_as_client(by, to, request, fetch_of(request, partition, None, most));
+    }
+
     pub(super) fn fetch_ended(&mut self, request: RequestNo, outcome: Fetched) {
-        let Some(Waiting::Fetched { partition, machine }) = self.clients.waiting.remove(&request)
-        else {
-            return;
-        };
+        match self.clients.waiting.remove(&request) {
+            Some(Waiting::Fetched { partition, machine }) => {
+                self.fetched(partition, machine, outcome);
+            }
+            Some(Waiting::Reserved { partition, ack: true, at }) => {
+                let Fetched::Records { epoch, records, .. } = outcome else { return };
+                for (offset, _) in records {
+                    self.acknowledge(partition, epoch, offset, at);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn fetched(&mut self, partition: PartitionId, machine: usize, outcome: Fetched) {
         let Fetched::Records { epoch, records, more, next } = outcome else {
             return self.fetch_again(partition);
         };
@@ -204,4 +229,13 @@ impl World {
             consumer.looks_back = true;
         }
     }
+}
+
+const fn fetch_of(
+    request: RequestNo,
+    partition: PartitionId,
+    from: Option<(Epoch, Offset)>,
+    most: Option<usize>,
+) -> Payload {
+    Payload::Fetch(Fetch { request, partition, from, most })
 }

@@ -55,6 +55,9 @@ impl World {
                     if ending == Some(Ending::Ok) {
                         self.recorder.count_command(name);
                     }
+                    if let Some(reply) = self.oracle.reply_to(*index).cloned() {
+                        self.decided(entry.proposal, &reply);
+                    }
                     self.log_grew(*index, &entry.command);
                     let _ = self.meet(Moment { stage: Stage::Committed, ..moment });
                 }

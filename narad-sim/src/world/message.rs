@@ -107,6 +107,8 @@ pub(crate) struct Fetch {
     pub(crate) partition: PartitionId,
     /// Where the consumer wants to go on, if it knows.
     pub(crate) from: Option<(Epoch, Offset)>,
+    /// Most records that it wants; as many as fit an answer without it.
+    pub(crate) most: Option<usize>,
 }
 
 #[derive(Clone, Debug)]

@@ -56,7 +56,9 @@ impl World {
                 let (life, node) = (process.incarnation, process.replica.node().identity().node);
                 self.machines[machine].process = Some(process);
                 self.recorder.line(now, Kind::Fault, "start", Some(machine), None, None);
-                self.recorder.count("restarts");
+                if self.machines[machine].life > 1 {
+                    self.recorder.count("restarts");
+                }
                 self.observe(Fact::Started { node, life });
                 self.observe(Fact::Restored { node, state: &state });
                 self.carry_out(machine, &mut actions);

@@ -324,7 +324,11 @@ fn read_next(process: &super::machine::Process, fetch: &Fetch, bytes_max: usize)
     let position = log.position();
     let committed = position.committed.unwrap_or(bounds.start).max(bounds.start);
     let from = goes_on_at(process, fetch, epoch).map_or(committed, |from| from.max(committed));
-    let records = log.read(from, bytes_max).ok()?;
+    let mut records = log.read(from, bytes_max).ok()?;
+    if let Some(most) = fetch.most {
+        records.retain(|(offset, _)| !position.acked_ahead.contains(offset));
+        records.truncate(most);
+    }
     let next = records.last().map(|(last, _)| last.next());
     let more = next.is_some_and(|next| next < bounds.hwm);
     let records = records

@@ -86,6 +86,7 @@ impl World {
             asked: BTreeMap::new(),
             next_ask: 0,
             replies: BTreeMap::new(),
+            proposed: BTreeMap::new(),
             expectations: Vec::new(),
             setup,
             touched: None,

@@ -277,6 +277,15 @@ fn what_cannot_be_meant_is_refused() {
         ("[[expect]]\ncount = { of = \"acked\" }\n", "at least one of is, at_least, at_most"),
         ("[[expect]]\nnote = { name = \"moved\", is = 1 }\n", "did you mean \"mover-moved\"?"),
         ("[[expect]]\nreply = { of = \"x\", is = \"done\" }\n", "no step is labelled \"x\""),
+        (
+            "[[expect]]\nlog = { node = \"n1\", partition = \"orders/0\", what = \"trash\", \
+             of = \"end\", is = 0 }\n",
+            "give live, staging or installed",
+        ),
+        (
+            "[[expect]]\ndirectories = { node = \"n1\", what = \"raft\", is = 1 }\n",
+            "staging, installed or trash",
+        ),
         ("[cluster]\npolicy = { lease = \"20s\" }\n", "shorten the lease"),
         ("[abstract_log]\nlost = 0.5\n", "metastore = \"abstract\""),
     ];

@@ -5,7 +5,7 @@ use std::time::Duration;
 use narad_core::ids::{
     Attempt, Epoch, Generation, Incarnation, MoveId, Name, NodeId, Offset, PartitionId, ProposalId,
 };
-use narad_core::metastore::{Command, Entry, Expect, Fence, State, Status};
+use narad_core::metastore::{Command, Entry, Expect, Fence, Reply, State, Status};
 use narad_core::node::{Ask, AskError, AskId, Event, Said};
 
 use super::super::script::Place;
@@ -48,13 +48,13 @@ impl World {
             Action::Propose { by, .. } => {
                 let Some(at) = self.who(by, place) else { return };
                 if let Some(command) = self.forged(action, place) {
-                    self.propose_raw(at, command, Origin::Forged);
+                    self.propose_raw(at, command, Origin::Forged, label);
                 }
             }
             Action::Retire { .. } | Action::DeclareLost { .. } => {
                 let Some(at) = self.leader() else { return };
                 if let Some(command) = self.by_operator(action, place) {
-                    self.propose_raw(at, command, Origin::Operator);
+                    self.propose_raw(at, command, Origin::Operator, label);
                 }
             }
             _ => {
@@ -115,6 +115,16 @@ impl World {
             }
         };
         self.replies.insert(asked.label, Answered { is, reason });
+    }
+
+    /// What was proposed by hand is answered with what became of it in the log.
+    pub(crate) fn decided(&mut self, proposal: ProposalId, reply: &Reply) {
+        let Some(label) = self.proposed.remove(&proposal) else { return };
+        let (is, reason) = match reply {
+            Reply::Applied(_) => (ReplyIs::Done, String::new()),
+            Reply::Rejected(reason) => (ReplyIs::Refused, kebab(&format!("{reason:?}"))),
+        };
+        self.replies.insert(label, Answered { is, reason });
     }
 
     /// Whether a node proposes a command because an operator asked it to.
@@ -288,13 +298,16 @@ impl World {
     }
 
     /// Hands a command to the log as if a node had asked for it.
-    fn propose_raw(&mut self, at: usize, command: Command, origin: Origin) {
+    fn propose_raw(&mut self, at: usize, command: Command, origin: Origin, label: &Label) {
         let Some(by) = self.machines[at].node else { return };
         self.next_ask += 1;
         // No life of a node is numbered so: its own proposals are told apart from these.
         let incarnation = Incarnation(u64::MAX);
         let proposal = ProposalId { node: by, incarnation, sequence: self.next_ask };
         let entry = Entry { proposal, by, command };
+        self.proposed.insert(proposal, label.clone());
+        let answered = Answered { is: ReplyIs::Unknown, reason: "nobody answered".to_owned() };
+        self.replies.insert(label.clone(), answered);
         self.observe(Fact::Proposed { node: by, entry: &entry, origin });
         let Some(leader) = self.leader() else { return };
         self.feed_append(leader, self.nobody, &entry);
