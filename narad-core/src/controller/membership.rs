@@ -172,13 +172,18 @@ impl Controller {
         None
     }
 
-    /// Chooses who leads after a leader that leaves (R88): one who has not been asked yet, if
-    /// there is one, since who was asked may be gone.
+    /// Chooses who leads after a leader that leaves (R88): one who stays, if one can take over, else
+    /// one who drains and still has a vote, since its own leaving may be blocked for ever; among
+    /// those one who has not been asked yet, if there is one, since who was asked may be gone.
     fn heir(&self, state: &State, survey: &Survey) -> Option<NodeId> {
         let fit = |node: &NodeId| {
-            *node != self.me && survey.is_caught_up(*node) && state.member(*node).is_some_and(stays)
+            *node != self.me
+                && survey.is_caught_up(*node)
+                && state.member(*node).is_some_and(|member| is_healthy(member) && !member.retired)
         };
-        let heirs: Vec<NodeId> = state.configuration().voters.iter().copied().filter(fit).collect();
+        let fit = state.configuration().voters.iter().copied().filter(fit);
+        let (staying, leaving): (Vec<_>, Vec<_>) = fit.partition(|node| is_staying(state, *node));
+        let heirs = if staying.is_empty() { leaving } else { staying };
         let unasked = heirs.iter().find(|node| !self.heirs.contains(node));
         unasked.or_else(|| heirs.first()).copied()
     }
@@ -202,12 +207,13 @@ fn add_learner(state: &State) -> Option<Step> {
 }
 
 fn has_healthy_majority(state: &State, voters: &BTreeSet<NodeId>) -> bool {
-    let healthy = |node: &&NodeId| {
-        state.member(**node).is_some_and(|member| {
-            member.status == Status::Alive && member.incarnation > Incarnation(0)
-        })
-    };
+    let healthy = |node: &&NodeId| state.member(**node).is_some_and(is_healthy);
     voters.iter().filter(healthy).count() > voters.len() / 2
+}
+
+/// Whether a member takes part as far as anybody knows: alive, and registered at least once.
+fn is_healthy(member: &Member) -> bool {
+    member.status == Status::Alive && member.incarnation > Incarnation(0)
 }
 
 fn is_staying(state: &State, node: NodeId) -> bool {

@@ -124,6 +124,24 @@ fn a_leaving_leader_hands_over_to_one_after_the_other() {
     assert!(bench.notes.contains(&Note::HandingOver { to: NodeId(2) }));
 }
 
+/// R88, L3: where everybody else drains too, one of them takes the lead: it may have to stay, and the
+/// leader that is retired could never be removed.
+#[test]
+fn a_leaving_leader_hands_over_to_one_that_drains_if_nobody_stays() {
+    let mut bench = Bench::new(3);
+    bench.policy(|policy| policy.min_voters = 1);
+    retire(&mut bench, 1);
+    bench.done(1, Command::SetDraining { node: NodeId(2), on: true });
+    let to = NodeId(3);
+    assert_eq!(step(&mut bench), Some(Operation::Transfer { to }), "it stays");
+    assert_eq!(step(&mut bench), Some(Operation::Transfer { to }), "it is asked again");
+    bench.done(1, Command::SetDraining { node: NodeId(3), on: true });
+    let to = NodeId(2);
+    assert_eq!(step(&mut bench), Some(Operation::Transfer { to }), "nobody stays");
+    bench.done(1, Command::MarkDead { node: NodeId(3), incarnation: Incarnation(1) });
+    assert_eq!(step(&mut bench), Some(Operation::Transfer { to }), "the other one is dead");
+}
+
 /// A joint change that is under way ends by itself; one that does not is ended.
 #[test]
 fn a_joint_change_is_ended_only_if_it_is_stuck() {
