@@ -59,6 +59,8 @@ pub(super) struct Witness {
     pub(super) died: Option<Time>,
     /// When it last came back from the dead.
     pub(super) returned: Option<Time>,
+    /// When it was last seen not to reach who leads, while the world heals.
+    pub(super) apart: Time,
     /// Its disk is another one than in its last life, which may have counted less far.
     pub(super) other_disk: bool,
 }

@@ -8,7 +8,7 @@ use narad_core::ids::{NodeId, PartitionId};
 use narad_core::metastore::State;
 use narad_core::mover::Progress;
 
-use super::book::Book;
+use super::book::{Book, Witness};
 use super::l1_moves::{self, Stand};
 use super::s11_delivery::{self, Deliveries};
 use super::sets::Ids;
@@ -25,6 +25,7 @@ pub(super) struct Healed<'a> {
     /// When there was last nobody who led.
     pub(super) leaderless: Time,
     pub(super) clocks_wild: bool,
+    pub(super) nodes: &'a BTreeMap<NodeId, Witness>,
     /// How long anything may take.
     pub(super) patience: Duration,
     pub(super) leader: Option<NodeId>,
@@ -59,6 +60,7 @@ impl<'a> Healed<'a> {
             since: book.healing.unwrap_or(cx.now),
             leaderless: book.leaderless,
             clocks_wild: book.clocks_wild,
+            nodes: &book.nodes,
             patience: patience(state.policy(), config),
             leader,
             well: well.collect(),
@@ -69,6 +71,11 @@ impl<'a> Healed<'a> {
     /// Whether a node's process runs and can talk to the leader.
     pub(super) fn is_well(&self, node: NodeId) -> bool {
         self.well.contains(&node)
+    }
+
+    /// Returns what is known of a node.
+    pub(super) fn witness(&self, node: NodeId) -> Witness {
+        self.nodes.get(&node).copied().unwrap_or_default()
     }
 
     pub(super) fn destination(&self, partition: PartitionId) -> Option<NodeId> {
@@ -123,6 +130,11 @@ impl Book {
         }
         let Some(mut all) = Healed::new(self, config, cx) else { return };
         self.check_moves(&mut all, cx);
+        let apart: Vec<NodeId> = self.nodes.keys().copied().filter(|n| !all.is_well(*n)).collect();
+        for node in apart {
+            self.nodes.entry(node).or_default().apart = cx.now;
+        }
+        let Some(all) = Healed::new(self, config, cx) else { return };
         for part in self.parts.values() {
             l2_freezes::check(part, &all, cx);
         }

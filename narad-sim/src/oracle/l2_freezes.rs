@@ -2,8 +2,9 @@
 //! most 10 % over any 10 min; an orphan freeze ends within TTL + one commit after quorum is
 //! reachable.
 //!
-//! Lengths are judged while the world heals, from the beginning of the freeze or of the healing,
-//! whichever is later, with the clock error of the policy and the time of a commit on top; a freeze
+//! Lengths are judged while the world heals, from the beginning of the freeze, of the healing, or of
+//! when its node could last reach the leader again, whichever is latest: a node that is cut off
+//! hears of no commit. The clock error of the policy and the time of a commit come on top; a freeze
 //! whose destination is not there is an orphan. The duty is judged when a freeze begins: the
 //! freezes of the same life and reign that ended in the window must leave room, since one that
 //! makes progress may overdraw and is paid for before the next. Silent while clocks are wild.
@@ -63,7 +64,8 @@ pub(super) fn check(part: &Part, all: &Healed<'_>, cx: &mut Cx<'_>) {
         }
         let commit = all.config.request_timeout * 3 + all.config.heartbeat_interval;
         let slow = |time: Duration| time + time / 10 + commit;
-        let since = frozen.since.max(all.since).max(all.leaderless);
+        let reached = all.leaderless.max(all.witness(frozen.node).apart);
+        let since = frozen.since.max(all.since).max(reached);
         let lasted = cx.now.since(since);
         let orphan = all.destination(part.id).is_none_or(|target| {
             cx.look.node(target).is_none_or(|node| !node.moves().any(|(p, _)| p == part.id))

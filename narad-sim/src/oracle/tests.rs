@@ -28,6 +28,8 @@ pub(super) struct Sight {
     now: Time,
     nodes: BTreeMap<NodeId, Node>,
     leader: Option<NodeId>,
+    /// Nodes that nobody reaches.
+    apart: BTreeSet<NodeId>,
     logs: BTreeMap<(NodeId, PartitionId, Directory), LogView>,
     writers: BTreeSet<NodeId>,
     ingress: BTreeMap<NodeId, Vec<u64>>,
@@ -46,8 +48,8 @@ impl Look for Sight {
     fn leader(&self) -> Option<NodeId> {
         self.leader
     }
-    fn talks(&self, _: NodeId, _: NodeId) -> bool {
-        true
+    fn talks(&self, a: NodeId, b: NodeId) -> bool {
+        !self.apart.contains(&a) && !self.apart.contains(&b)
     }
     fn would_ack(&self, node: NodeId, _: PartitionId) -> bool {
         self.writers.contains(&node)

@@ -79,6 +79,28 @@ fn a_freeze_that_does_not_end_is_found() {
     assert_eq!(bench.oracle.book.parts.values().next().unwrap().frozen_for.len(), 1);
 }
 
+/// Covers L2: an orphan's time counts from when its node reaches the leader again, and not from later.
+#[test]
+fn a_freeze_of_a_node_that_is_cut_off_ends_after_that() {
+    let mut bench = Bench::cluster(3);
+    bench.run_node(1);
+    bench.sight.leader = Some(NodeId(3));
+    let (node, partition, token) = (N1, bench.p(0), bench.token(1));
+    bench.tell(Fact::FrozeBlindly { node, partition, token });
+    healing(&mut bench);
+    bench.sight.apart.insert(N1);
+    later(&mut bench);
+    let is_found = |bench: &Bench| bench.broken().contains(&"L2");
+    assert!(!is_found(&bench));
+    bench.sight.apart.clear();
+    bench.pass(Duration::from_secs(1));
+    bench.tell(Fact::Tick);
+    assert!(!is_found(&bench));
+    bench.pass(Config::new(1).freeze_ttl * 2);
+    bench.tell(Fact::Tick);
+    assert!(is_found(&bench));
+}
+
 /// Covers L2: a freeze that begins although the partition was frozen too much lately.
 #[test]
 fn freezing_too_often_is_found() {
