@@ -61,6 +61,8 @@ pub(super) struct Witness {
     pub(super) returned: Option<Time>,
     /// When it was last seen not to reach who leads, while the world heals.
     pub(super) apart: Time,
+    /// When something was last seen to stand in the way of its leaving, or nobody to ask for it.
+    pub(super) held: Time,
     /// Its disk is another one than in its last life, which may have counted less far.
     pub(super) other_disk: bool,
 }

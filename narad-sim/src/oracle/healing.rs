@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use narad_core::config::{Config, Policy};
 use narad_core::ids::{NodeId, PartitionId};
-use narad_core::metastore::State;
+use narad_core::metastore::{Member, State};
 use narad_core::mover::Progress;
 
 use super::book::{Book, Witness};
@@ -41,10 +41,13 @@ pub(super) fn patience(policy: &Policy, config: &Config) -> Duration {
     policy.dead_timeout
         + policy.promotion_wait(policy.lease_reach(), policy.dead_timeout)
         + config.grace_after_election
-        + config.retry_max * 4
-        + config.request_timeout * 6
         + config.freeze_ttl
-        + config.controller_interval * 10
+        + steps(config)
+}
+
+/// Returns how long a few steps of a controller may take that wait for nobody.
+pub(super) fn steps(config: &Config) -> Duration {
+    config.retry_max * 4 + config.request_timeout * 6 + config.controller_interval * 10
 }
 
 impl<'a> Healed<'a> {
@@ -131,8 +134,13 @@ impl Book {
         let Some(mut all) = Healed::new(self, config, cx) else { return };
         self.check_moves(&mut all, cx);
         let apart: Vec<NodeId> = self.nodes.keys().copied().filter(|n| !all.is_well(*n)).collect();
+        let is_held = |member: &&Member| !l3_leaving::may_leave(member, &all, cx);
+        let held: Vec<NodeId> = all.state.members().filter(is_held).map(|it| it.id).collect();
         for node in apart {
             self.nodes.entry(node).or_default().apart = cx.now;
+        }
+        for node in held {
+            self.nodes.entry(node).or_default().held = cx.now;
         }
         let Some(all) = Healed::new(self, config, cx) else { return };
         for part in self.parts.values() {
@@ -225,7 +233,7 @@ impl Book {
     /// Whether nothing is left to do: every partition is served where it is to stay.
     pub(super) fn is_settled(&self, config: &Config, cx: &Cx<'_>) -> bool {
         let Some(all) = Healed::new(self, config, cx) else { return false };
-        let drained = |member: &narad_core::metastore::Member| {
+        let drained = |member: &Member| {
             !member.draining || (member.retired && !all.state.configuration().contains(member.id))
         };
         let served = |row: &narad_core::metastore::Assignment, partition| {

@@ -4,12 +4,13 @@
 //! At the end of the healing a node that drains must be retired and out of the configuration,
 //! unless the pre-flight names a blocker, moves are under way, one of its moves or another of their
 //! topics (half of which stays where it is, S14) reports what it waits for, or its disk holds
-//! records that nobody else is known to have, which it reports.
+//! records that nobody else is known to have, which it reports. What is left to do once none of
+//! that stands in its way any more has a few steps' time.
 
 use narad_core::controller::preflight;
 use narad_core::metastore::{Member, Status};
 
-use super::healing::Healed;
+use super::healing::{Healed, steps};
 use super::sink::Cx;
 
 /// Returns why a node that drains is not out yet.
@@ -50,12 +51,18 @@ pub(super) fn waits_for(member: &Member, all: &Healed<'_>, cx: &Cx<'_>) -> Resul
     }
 }
 
+/// Whether somebody wants a node to leave, and nothing stands in the way.
+pub(super) fn may_leave(member: &Member, all: &Healed<'_>, cx: &Cx<'_>) -> bool {
+    member.draining && waits_for(member, all, cx).is_ok()
+}
+
 /// Judges a node that drains or has been retired.
 pub(super) fn check(member: &Member, all: &Healed<'_>, cx: &mut Cx<'_>) {
-    if waits_for(member, all, cx).is_err() || all.leader.is_none() {
+    let node = member.id;
+    let free = cx.now.since(all.leaderless.max(all.witness(node).held));
+    if !may_leave(member, all, cx) || all.leader.is_none() || free <= steps(all.config) {
         return;
     }
-    let node = member.id;
     if !member.retired {
         cx.breach("L3", node, || "its decommission neither ends nor says why".into());
     } else if all.state.configuration().contains(node) {

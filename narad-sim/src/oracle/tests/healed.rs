@@ -159,6 +159,27 @@ fn a_decommission_that_does_not_end_is_found() {
     bench.breaks(&["L7"]);
 }
 
+/// Covers L3: whoever is free to leave only now is not out yet, and will be after a few steps.
+#[test]
+fn a_decommission_has_time_from_when_nothing_stands_in_its_way() {
+    let node = NodeId(5);
+    let mut bench = Bench::cluster(5);
+    bench.run_node(5);
+    healing(&mut bench);
+    later(&mut bench);
+    bench.commit_from(1, Command::SetDraining { node, on: true }, Origin::Operator);
+    bench.commit(5, Command::DrainedOut { node, incarnation: Incarnation(1) });
+    let is_found = |bench: &mut Bench| {
+        bench.oracle.finish_liveness(0, &bench.sight);
+        bench.broken().contains(&"L3")
+    };
+    assert!(!is_found(&mut bench));
+    bench.commit(1, Command::Retire { node, receipt: None });
+    assert!(!is_found(&mut bench));
+    later(&mut bench);
+    assert!(is_found(&mut bench));
+}
+
 /// Covers L6: a directory that may go and stays.
 #[test]
 fn an_old_directory_that_stays_is_found() {
