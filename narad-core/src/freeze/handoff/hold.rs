@@ -153,10 +153,7 @@ impl Hold {
         cx: &mut Cx<'_>,
     ) -> Self {
         match self {
-            Self::Held(state) if state.is(asker, token) => {
-                cx.answer(id, Answer::Noted);
-                Self::Held(state.renew(staged_bytes, cx))
-            }
+            Self::Held(state) if state.is(asker, token) => state.renew(id, staged_bytes, cx),
             state @ (Self::Open
             | Self::Freezing(_)
             | Self::Held(_)
@@ -317,8 +314,7 @@ impl Hold {
                 Self::Thawing(Thawing::begin(capture.token, since, cx))
             }
             Self::Held(state) if state.expires <= cx.now => {
-                let capped = state.since.after(cx.here.max) <= cx.now;
-                let cause = if capped { Cause::TooLong } else { Cause::NoProgress };
+                let cause = if state.is_capped(cx) { Cause::TooLong } else { Cause::NoProgress };
                 Self::Revoking(state.revoke(cause, cx))
             }
             Self::Revoking(state) => Self::Revoking(state.wake(cx)),

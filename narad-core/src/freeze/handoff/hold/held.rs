@@ -46,14 +46,25 @@ impl Held {
         Hold::Revoking(self.revoke(Cause::Superseded, cx))
     }
 
-    pub(super) fn renew(self, staged_bytes: u64, cx: &Cx<'_>) -> Self {
+    /// Whether it has lasted as long as any freeze may.
+    pub(super) fn is_capped(&self, cx: &Cx<'_>) -> bool {
+        self.since.after(cx.here.max) <= cx.now
+    }
+
+    pub(super) fn renew(self, id: RequestId, staged_bytes: u64, cx: &mut Cx<'_>) -> Hold {
+        // Whoever has slept may hear of progress before it is woken at the cap.
+        if self.is_capped(cx) && !is_planted(Bug::FreezeWithoutCap) {
+            cx.refuse(id, Refusal::NoSuchFreeze);
+            return Hold::Revoking(self.revoke(Cause::TooLong, cx));
+        }
+        cx.answer(id, Answer::Noted);
         if staged_bytes <= self.staged_bytes || is_planted(Bug::ProgressNotCounted) {
-            return self;
+            return Hold::Held(self);
         }
         let uncapped = cx.now.after(cx.here.ttl);
         let capped = uncapped.min(self.since.after(cx.here.max));
         let expires = if is_planted(Bug::FreezeWithoutCap) { uncapped } else { capped };
-        Self { staged_bytes, expires: expires.max(self.expires), ..self }
+        Hold::Held(Self { staged_bytes, expires: expires.max(self.expires), ..self })
     }
 
     pub(super) fn revoke(self, cause: Cause, cx: &mut Cx<'_>) -> Revoking {
