@@ -408,14 +408,24 @@ impl World {
         self.watch_phases(machine);
     }
 
+    /// Carries out what a process asks for. What comes of one thing may end the process, and the
+    /// rest with it.
     pub(crate) fn carry_out(&mut self, machine: usize, actions: &mut Actions) {
+        let life = self.machines[machine].life;
         for told in actions.told.drain(..) {
-            self.applied(machine, told);
+            if self.machines[machine].life == life {
+                self.applied(machine, told);
+            }
         }
         for message in actions.messages.drain(..) {
-            self.send_raft(machine, message);
+            if self.machines[machine].life == life {
+                self.send_raft(machine, message);
+            }
         }
         for effect in actions.effects.drain(..) {
+            if self.machines[machine].life != life {
+                continue;
+            }
             self.recorder.effect(machine, &effect);
             match effect {
                 Effect::Run(op, operation) => self.begin(machine, op, operation),
