@@ -85,7 +85,8 @@ pub trait PartitionStore: Send + Sync + fmt::Debug {
     /// If the disk fails.
     fn create(&self, p: PartitionId, attempt: Attempt, start: Offset) -> Result<(), StoreError>;
 
-    /// Opens a log.
+    /// Opens a log, whose name is durable from then on: it may have been given by somebody who ended,
+    /// or met an error, before it was.
     ///
     /// # Errors
     ///

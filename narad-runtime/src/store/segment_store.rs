@@ -87,7 +87,18 @@ impl SegmentStore {
         if !self.exists(&dir)? {
             return Err(StoreError::NoSuchLog { partition: p, attempt });
         }
+        self.sync_name(p)?;
         Ok(Arc::new(SegmentLog::open(Arc::clone(&self.disk), &dir, self.limits)?))
+    }
+
+    /// Makes the name of a log durable before records go into it: whoever gave it that name may have
+    /// ended, or met an error, before the name was (H17). A name that can be seen proves nothing.
+    fn sync_name(&self, p: PartitionId) -> Result<(), DiskError> {
+        if is_planted(Bug::BornNameNotSynced) || is_planted(Bug::InstalledNameNotSynced) {
+            return Ok(());
+        }
+        self.disk.sync_dir(&layout::partition_dir(p))?;
+        self.sync_parents(p)
     }
 
     /// Returns what is known of a partition's copy, reading it from the disk at first use.
