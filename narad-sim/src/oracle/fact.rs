@@ -353,7 +353,7 @@ pub enum Fact<'a> {
         /// The directory.
         data: Attempt,
     },
-    /// Retention took everything before an offset away; durable.
+    /// Retention took everything before an offset away; durable, or so that it may be at any time.
     Retained {
         /// The node.
         node: NodeId,

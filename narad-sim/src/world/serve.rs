@@ -6,7 +6,9 @@ use narad_core::ids::{ByteCount, Epoch, Offset, PartitionId};
 use narad_core::node::Event;
 use narad_core::planted::{Bug, is_planted};
 use narad_runtime::broker::SlotError;
-use narad_runtime::log::{Record, Retention};
+use narad_runtime::disk::{MemDisk, mem};
+use narad_runtime::log::{Record, Retention, scan};
+use narad_runtime::store::log_dir;
 
 use super::machine::Batch;
 use super::message::{Ack, Fetch, Fetched, Message, Payload, Produce, Produced};
@@ -281,12 +283,24 @@ impl World {
         let Some(process) = &self.machines[machine].process else { return };
         let Some(seat) = process.broker.find(partition) else { return };
         let keep = Retention { bytes_max: Some(ByteCount(keep_bytes)), age_ms_max: None };
-        if matches!(seat.slot.retain(&keep, now_ms), Ok(Some(_)))
-            && let Ok(log) = seat.slot.log()
-        {
-            let start = log.bounds().start;
+        let start = match seat.slot.retain(&keep, now_ms) {
+            Ok(Some(_)) => seat.slot.log().ok().map(|log| log.bounds().start),
+            // What failed half-way may have given records up all the same, on the disk alone.
+            Err(SlotError::Log(_)) => self.start_written(machine, partition),
+            Ok(None) | Err(SlotError::Refused(_) | SlotError::NotOpen) => None,
+        };
+        if let Some(start) = start {
             self.observe(Fact::Retained { node, partition, start });
         }
+    }
+
+    /// Returns where the live log begins by all that was written to the disk, synced or not.
+    fn start_written(&self, machine: usize, partition: PartitionId) -> Option<Offset> {
+        let it = &self.machines[machine];
+        let state = it.process.as_ref()?.replica.node().state();
+        let row = state.assignment(partition).filter(|row| Some(row.owner) == it.node)?;
+        let disk = MemDisk::of(&it.disk.image(mem::Keep::Everything));
+        Some(scan(&disk, &log_dir(partition, row.data)).ok()?.start)
     }
 
     /// Makes consumers' positions durable.
