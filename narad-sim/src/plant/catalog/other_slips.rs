@@ -203,7 +203,7 @@ pub(super) const OTHER: &[Plant] = &[
         bug: Bug::BornNameNotSynced,
         name: "c39-born-name-not-synced",
         rule: Rule::Slip,
-        place: "narad-runtime/src/store/segment_store.rs, SegmentStore::create",
+        place: "narad-runtime/src/store/segment_store.rs, SegmentStore::sync_name",
         removes: "The name of a new log is not synced before records go into it.",
         noticed_by: &["S1", "S3"],
         hint: "Create a topic, write, power loss.",
