@@ -54,7 +54,8 @@
 //!   reign is applied. What is forwardable then goes to the next owner, again and again until
 //!   that has answered [`Cursor::take`]; doing it twice changes nothing.
 //! - At [`Cursor::deadline`] the driver calls [`Cursor::wake`], and tells waiting consumers if that
-//!   says so. A record that is handed back without a delay is free at once.
+//!   says so. It asks for the deadline after every call: a record that was handed back is free at
+//!   once.
 //! - The position is made durable lazily: [`Cursor::to_save`].
 //!
 //! # Invariants
@@ -218,14 +219,14 @@ impl Cursor {
 
     /// Takes records of a reservation back, from an offset on, as if they had not been handed out:
     /// for a driver that could not read or send them all.
-    pub fn give_back(&mut self, reserved: &Reserved, from: Offset) {
+    pub fn give_back(&mut self, now: Instant, reserved: &Reserved, from: Offset) {
         for handle in reserved.handles().filter(|handle| handle.offset >= from) {
             if let Some(known) = self.reservations.get(handle.offset)
                 && handle.epoch == self.epoch()
                 && known.delivery == handle.delivery
             {
-                let delivery = Delivery(known.delivery.0 - 1);
-                self.reservations.set(handle.offset, Reservation { delivery, hold: Hold::Free });
+                let before = Delivery(known.delivery.0 - 1);
+                self.reservations.release(now, handle.offset, before);
             }
         }
     }
@@ -284,8 +285,12 @@ impl Cursor {
     pub fn nack(&mut self, now: Instant, handle: Handle, delay: Duration) -> Result<(), Refused> {
         let delivery = self.holds(now, handle)?;
         let until = now.after(delay.min(self.limits.visibility_max));
-        let hold = if until > now { Hold::Resting { until } } else { Hold::Free };
-        self.reservations.set(handle.offset, Reservation { delivery, hold });
+        if until > now {
+            let hold = Hold::Resting { until };
+            self.reservations.set(handle.offset, Reservation { delivery, hold });
+        } else {
+            self.reservations.release(now, handle.offset, delivery);
+        }
         Ok(())
     }
 
@@ -307,14 +312,15 @@ impl Cursor {
         Ok(until)
     }
 
-    /// Lets time pass. Returns whether a record has become free, so that whoever waits for one
-    /// should ask again.
+    /// Lets time pass. Returns whether a record has become free since the last time, so that whoever
+    /// waits for one should ask again.
     pub fn wake(&mut self, now: Instant) -> bool {
-        self.reservations.expire(now)
+        self.reservations.expire(now);
+        self.reservations.tell()
     }
 
-    /// Returns when [`Cursor::wake`] frees the next record. Changes with every call that hands
-    /// out, takes back or acknowledges.
+    /// Returns when [`Cursor::wake`] has something to say: at once if a record is free that nobody
+    /// was told of. May change with every call.
     pub fn deadline(&self) -> Option<Deadline> {
         self.reservations.deadline()
     }
@@ -350,19 +356,21 @@ impl Cursor {
     }
 
     /// Ends the service: the partition is another's from now on (R49). What is in flight is handed
-    /// out again by the next owner (R51).
-    pub fn moved(&mut self) {
+    /// out again by the next owner (R51). `forced`: whether the next reign began without this
+    /// one's freeze, or is not remembered, so that it carries no capture.
+    pub fn moved(&mut self, forced: bool) {
         let base = match mem::replace(&mut self.stage, Stage::Serving) {
             Stage::Serving => None,
-            Stage::Captured(base) => Some(base),
+            Stage::Captured(base) => Some(base).filter(|_| !forced),
             Stage::Moved(base) => base,
         };
         self.stage = Stage::Moved(base);
         self.reservations = Reservations::default();
     }
 
-    /// Returns what was acknowledged here since the capture, for the next owner. Without a capture,
-    /// as after a promotion, this is everything that retention has left: nobody may know of it.
+    /// Returns what was acknowledged here since the capture, for the next owner. Where no capture was
+    /// carried, as by a promotion, this is everything that retention has left: nobody may know of
+    /// it.
     pub fn forwardable(&self) -> Acks {
         let base = match &self.stage {
             Stage::Serving => None,

@@ -82,13 +82,16 @@ impl Frontier {
         self.advance();
     }
 
-    /// Lets retention remove what is below an offset: it needs no acknowledgement. A position of
-    /// which nothing was ever acknowledged stays none.
+    /// Lets retention remove what is below an offset: it needs no acknowledgement. A position that
+    /// nobody ever committed stays none, unless the first record that is left is acknowledged.
     pub(super) fn trim(&mut self, start: Offset) {
         self.start = self.start.max(start);
         let Position { committed, acked_ahead } = &self.position;
-        let is_behind = committed.is_none_or(|committed| committed < self.start);
-        if is_behind && (committed.is_some() || !acked_ahead.is_empty()) {
+        let is_behind = match committed {
+            Some(committed) => *committed < self.start,
+            None => acked_ahead.first().is_some_and(|acked| *acked <= self.start),
+        };
+        if is_behind {
             self.ack_below(self.start);
         }
     }

@@ -14,6 +14,8 @@ pub(super) struct Reservations {
     hidden: BTreeSet<(Instant, Offset)>,
     /// Those that are free.
     free: BTreeSet<Offset>,
+    /// Since when some are free that no waiting consumer was told of.
+    untold: Option<Instant>,
 }
 
 /// How one record stands.
@@ -55,6 +57,12 @@ impl Reservations {
         delivery
     }
 
+    /// Lets a record be handed out again, as the next one after `delivery`.
+    pub(super) fn release(&mut self, now: Instant, offset: Offset, delivery: Delivery) {
+        self.set(offset, Reservation { delivery, hold: Hold::Free });
+        self.untold = self.untold.or(Some(now));
+    }
+
     /// Changes how a record stands.
     pub(super) fn set(&mut self, offset: Offset, reservation: Reservation) {
         self.remove(offset);
@@ -80,6 +88,9 @@ impl Reservations {
                 self.free.remove(&offset);
             }
         }
+        if self.free.is_empty() {
+            self.untold = None;
+        }
     }
 
     /// Forgets the records below an offset.
@@ -89,18 +100,24 @@ impl Reservations {
         }
     }
 
-    /// Frees what is hidden no longer. Returns whether there was any.
-    pub(super) fn expire(&mut self, now: Instant) -> bool {
-        let before = self.free.len();
+    /// Frees what is hidden no longer.
+    pub(super) fn expire(&mut self, now: Instant) {
         while let Some((_, offset)) = self.hidden.first().copied().filter(|(at, _)| *at <= now) {
             let delivery = self.get(offset).expect("what is hidden is known").delivery;
-            self.set(offset, Reservation { delivery, hold: Hold::Free });
+            self.release(now, offset, delivery);
         }
-        self.free.len() > before
     }
 
-    /// Returns when the next record is free.
+    /// Returns whether anything is free that nobody was told of; now somebody is.
+    pub(super) fn tell(&mut self) -> bool {
+        self.untold.take().is_some()
+    }
+
+    /// Returns when somebody should be told that a record is free.
     pub(super) fn deadline(&self) -> Option<Deadline> {
+        if let Some(at) = self.untold {
+            return Some(Deadline { at, why: "a record is free again" });
+        }
         let (at, offset) = self.hidden.first().copied()?;
         let why = match self.get(offset).expect("what is hidden is known").hold {
             Hold::Held { .. } => "a consumer's reservation runs out",
