@@ -176,7 +176,7 @@ impl Both {
                 self.now = self.now.max(next.unwrap().at);
                 prop_assert!(self.cursor.wake(self.now));
             }
-            for handle in self.seen[before..].to_vec() {
+            for handle in self.seen[before..].iter().copied() {
                 prop_assert_eq!(self.cursor.ack(self.now, handle), Ok(Answer::Acked));
                 prop_assert_eq!(self.naive.ack(self.now, handle), Ok(Answer::Acked));
             }

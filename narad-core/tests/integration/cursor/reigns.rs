@@ -275,7 +275,7 @@ impl World {
                 prop_assert!(next.is_some(), "nothing is free and nothing will be");
                 self.now = self.now.max(next.unwrap().at);
             }
-            for (handle, id) in self.seen[before..].to_vec() {
+            for (handle, id) in self.seen[before..].iter().copied() {
                 self.finished.insert(id);
                 prop_assert_eq!(self.owner.cursor.ack(self.now, handle), Ok(Answer::Acked));
             }
