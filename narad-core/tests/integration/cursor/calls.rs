@@ -92,6 +92,11 @@ fn what_is_given_back_was_never_handed_out() {
     assert_eq!(offsets(&again), [2, 3]);
     cursor.give_back(at(1), &reserved, Offset(9));
     assert!(cursor.reserve(at(1), 4, VISIBILITY).unwrap().is_empty());
+    // What another consumer has by now is not taken from it.
+    let other = cursor.reserve(at(99), 4, VISIBILITY).unwrap();
+    cursor.give_back(at(99), &reserved, Offset(0));
+    assert!(cursor.reserve(at(99), 4, VISIBILITY).unwrap().is_empty());
+    assert_eq!(other.runs[0].delivery, Delivery(2));
 }
 
 /// Nobody can hide a record for ever, and no number from outside is too large.

@@ -7,7 +7,6 @@ use std::collections::BTreeSet;
 use narad_core::cursor::{Answer, Cursor, Limits, Lineage, Refused};
 use narad_core::ids::{Epoch, Offset};
 use narad_core::partition::Position;
-use narad_core::promote::clamped;
 use proptest::prelude::*;
 
 use super::*;
@@ -22,8 +21,10 @@ enum Step {
     Pass(u64),
     Save,
     Restart,
-    /// The destination takes a listing: what a promotion would go on from.
+    /// The destination takes a listing, or the position that goes with it, in any order (`case_065`):
+    /// what a promotion would go on from.
     List,
+    ListPosition,
     Freeze,
     Thaw,
     /// A flip under the freeze, or a promotion that leaves so many records out.
@@ -46,6 +47,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Save),
         1 => Just(Step::Restart),
         2 => Just(Step::List),
+        2 => Just(Step::ListPosition),
         2 => Just(Step::Freeze),
         1 => Just(Step::Thaw),
         3 => Just(Step::Flip),
@@ -128,9 +130,8 @@ impl World {
                 }
             }
             Step::Restart => self.restart(),
-            Step::List => {
-                self.owner.listed = (self.owner.cursor.position().clone(), self.owner.log.len());
-            }
+            Step::List => self.owner.listed.1 = self.owner.log.len(),
+            Step::ListPosition => self.owner.listed.0 = self.owner.cursor.position().clone(),
             Step::Freeze => self.owner.captured = Some(self.owner.cursor.capture()),
             Step::Thaw => {
                 self.owner.captured = None;
@@ -214,10 +215,12 @@ impl World {
         self.starts.push(end as u64);
         let lineage = Lineage::of(&row(&self.starts));
         let hwm = Offset(hwm as u64);
-        let position = clamped(&position, hwm);
-        let found = Found { position: position.clone(), of, start: Offset(0), hwm };
+        // Nobody has cut it before: the cursor must.
+        let found = Found { position, of, start: Offset(0), hwm };
+        let cursor = Cursor::resume(Limits::default(), lineage, found);
+        let position = cursor.position().clone();
         let next = Owner {
-            cursor: Cursor::resume(Limits::default(), lineage, found),
+            cursor,
             log: self.owner.log[..end].to_vec(),
             saved: position.clone(),
             captured: None,
@@ -274,6 +277,7 @@ impl World {
                 let next = self.owner.cursor.deadline();
                 prop_assert!(next.is_some(), "nothing is free and nothing will be");
                 self.now = self.now.max(next.unwrap().at);
+                prop_assert!(self.owner.cursor.wake(self.now));
             }
             for (handle, id) in self.seen[before..].iter().copied() {
                 self.finished.insert(id);
