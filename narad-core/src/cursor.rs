@@ -26,7 +26,7 @@
 //! ```text
 //!            capture               moved
 //!  Serving ───────────▶ Captured ─────────▶ Moved
-//!     ▲ ◀──── thaw ────────┘                  ▲
+//!     │ ◀──── thaw ────────┘                  ▲
 //!     └──────────────── moved ────────────────┘
 //! ```
 //!
@@ -50,9 +50,9 @@
 //!   better. Both are asked first, under the same mutex.
 //! - [`Cursor::advance`] follows the high watermark, [`Cursor::trim`] retention.
 //! - Under a freeze, [`Cursor::capture`] comes before the high watermark is read (R50, case O65);
-//!   [`Cursor::thaw`] when the gate thaws; [`Cursor::moved`] once a row with another owner or a later
-//!   reign is applied. What is forwardable then goes to the next owner, again and again until
-//!   that has answered [`Cursor::take`]; doing it twice changes nothing.
+//!   [`Cursor::thaw`] when the freeze ends without a flip, for whatever reason; [`Cursor::moved`]
+//!   once a row of a later reign is applied. What is forwardable then goes to the present owner,
+//!   again and again until that has answered [`Cursor::take`]; doing it twice changes nothing.
 //! - At [`Cursor::deadline`] the driver calls [`Cursor::wake`], and tells waiting consumers if that
 //!   says so. It asks for the deadline after every call: a record that was handed back is free at
 //!   once.
