@@ -85,6 +85,11 @@ number!(
     /// have cut its tail (H16).
     LogGeneration, "l"
 );
+number!(
+    /// Which handing-out of a record to a consumer this is, from one; counted while its partition's
+    /// log stays open (R51).
+    Delivery, "d"
+);
 
 /// One partition of one topic.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

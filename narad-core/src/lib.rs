@@ -51,8 +51,9 @@
 //! | What proves that a copy may take over? | [`promote`] |
 //! | Why can a node that is cut off not go on writing? | [`lease`] |
 //! | Who opens the log, and who may not? | [`host`] |
+//! | Which record does a consumer get next, and which acknowledgement counts? | [`cursor`] |
 //! | What became of a proposal? | [`proposals`] |
-//! | How do all of these make one node? | [`node`], the only machine that a driver binds, gates aside |
+//! | How do all of these make one node? | [`node`], the only machine that a driver binds, gates and cursors aside |
 //! | What do nodes say to one another? | [`peer`], [`partition`] |
 //! | What can be tuned, and what must not be? | [`config`] |
 //!
@@ -221,6 +222,7 @@ extern crate std;
 
 pub mod config;
 pub mod controller;
+pub mod cursor;
 pub mod effects;
 pub mod freeze;
 pub mod host;
