@@ -117,7 +117,8 @@ pub enum Refusal {
         /// Who does, if anybody.
         leader: Option<NodeId>,
     },
-    /// The asker is taken to be dead and must register its next life (H32).
+    /// The asker is taken to be dead and must register its next life: it gets no lease (H32), and
+    /// nothing is frozen for it (S14).
     #[error("the asker was declared dead: it must register again")]
     AskerDead,
     /// The node does not own the partition.

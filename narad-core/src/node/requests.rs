@@ -177,6 +177,10 @@ impl Node {
             let refusal = self.no_handoff(partition);
             self.answer(id, Answer::Refused(refusal));
         } else if matches!(request, HandoffRequest::Prepare { .. })
+            && self.gave_its_place_away(from, partition)
+        {
+            self.answer(id, Answer::Refused(Refusal::AskerDead));
+        } else if matches!(request, HandoffRequest::Prepare { .. })
             && self.too_many_frozen(partition)
         {
             let retry_after_ms =
@@ -191,6 +195,16 @@ impl Node {
     pub(super) fn no_handoff(&self, partition: PartitionId) -> Refusal {
         let owner = self.state.assignment(partition).map(|row| row.owner);
         if owner == Some(self.me.node) { Refusal::NotServing } else { Refusal::NotOwner }
+    }
+
+    /// Whether a freeze is asked for by a node that this one holds for dead: a move with a dead end
+    /// counts nowhere, so that another of its topic may have begun, at another source (S14, H23).
+    /// It may ask again once its next life is registered. A freeze that there is goes on: only the
+    /// same answer tells its destination of it (H41).
+    fn gave_its_place_away(&self, asker: NodeId, partition: PartitionId) -> bool {
+        let member = self.state.member(asker);
+        let is_alive = member.is_some_and(|member| member.status == Status::Alive);
+        !is_alive && !self.is_frozen(partition)
     }
 
     /// Whether a freeze would be one too many of its topic here: half of the partitions stay

@@ -57,6 +57,8 @@ pub(super) struct Witness {
     pub(super) removal: Option<NodeId>,
     /// When it was declared dead, if it is.
     pub(super) died: Option<Time>,
+    /// The entry that last declared it dead.
+    pub(super) dead_from: LogIndex,
     /// When it last came back from the dead.
     pub(super) returned: Option<Time>,
     /// When it was last seen not to reach who leads, while the world heals.

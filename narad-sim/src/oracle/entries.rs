@@ -132,7 +132,8 @@ impl Oracle {
             Command::MarkDead { node, incarnation } => {
                 self.plans.change(index);
                 self.leases.died((*node, *incarnation), cx);
-                self.book.nodes.entry(*node).or_default().died = Some(cx.now);
+                let witness = self.book.nodes.entry(*node).or_default();
+                (witness.died, witness.dead_from) = (Some(cx.now), index);
             }
             Command::SetDraining { .. } | Command::CreateTopic { .. } | Command::SetPin { .. } => {
                 self.plans.change(index);

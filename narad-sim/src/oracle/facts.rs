@@ -434,7 +434,7 @@ impl Oracle {
             l2_freezes::begins(part, (node, life, token), &self.config, wild, cx);
             l2_renewals::begins(part, node, token, cx);
         }
-        self.book.check_frozen(partition, cx);
+        self.book.check_frozen(node, partition, cx);
     }
 
     fn sets_aside(

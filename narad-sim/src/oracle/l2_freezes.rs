@@ -50,7 +50,7 @@ pub(super) fn begins(
     let now = cx.now;
     part.thaw(now, |old| old.node == node);
     part.freezes.retain(|old| old.until.is_none_or(|until| now.since(until) < window * 2));
-    part.freezes.push(Frozen { node, life, token, since: now, until: None });
+    part.freezes.push(Frozen { node, life, token, since: now, until: None, for_the_dead: false });
 }
 
 /// Judges freezes that go on.

@@ -162,6 +162,8 @@ pub(super) struct Frozen {
     pub(super) token: Token,
     pub(super) since: Time,
     pub(super) until: Option<Time>,
+    /// Its node had applied the death of the destination when it froze (S14).
+    pub(super) for_the_dead: bool,
 }
 
 /// The present move, as far as the log does not say it.

@@ -9,8 +9,9 @@
 //! frozen by the present owner in the present epoch, for the move that the log has: another's
 //! freeze stops nobody. Nor does one count that the log has ended, since its node has only not
 //! heard of it yet, or whose node is dead: the planner cannot know of either, and goes on. Nor does
-//! a move count, in either part, under which one of its ends died and came back: its place was given
-//! to another meanwhile.
+//! a move count, in either part, under which one of its ends died, whether or not it came back: its
+//! place was given to another meanwhile. A source that has applied the death of a destination
+//! refuses to freeze for it, so that a freeze that begins in spite of that counts.
 
 use std::time::Duration;
 
@@ -96,8 +97,20 @@ impl Book {
         })
     }
 
-    /// A gate of a partition froze.
-    pub(super) fn check_frozen(&self, partition: PartitionId, cx: &mut Cx<'_>) {
+    /// Whether a node has applied the death of the present destination of a partition.
+    fn knows_target_dead(&self, node: NodeId, partition: PartitionId) -> bool {
+        let target = self.state().and_then(|state| state.assignment(partition)?.target);
+        let Some(target) = target.and_then(|target| self.nodes.get(&target)) else { return false };
+        let applied = self.nodes.get(&node).map(|witness| witness.applied).unwrap_or_default();
+        target.died.is_some() && applied >= target.dead_from
+    }
+
+    /// The gate of a partition froze on a node.
+    pub(super) fn check_frozen(&mut self, node: NodeId, partition: PartitionId, cx: &mut Cx<'_>) {
+        let for_the_dead = self.knows_target_dead(node, partition);
+        if let Some(frozen) = self.part_mut(partition).and_then(|part| part.freezes.last_mut()) {
+            frozen.for_the_dead = for_the_dead;
+        }
         let Some(state) = self.state() else { return };
         let topic = partition.topic;
         let rows = state.topic(topic).map_or(1, |topic| topic.partitions as usize);
@@ -108,11 +121,14 @@ impl Book {
             if self.returned_under(partition, state) {
                 return None;
             }
+            let target = state.assignment(partition)?.target?;
+            let target_lives = !is_dead(state, target);
             part.freezes
                 .iter()
                 .any(|frozen| {
                     frozen.until.is_none()
                         && frozen.since >= planned
+                        && (target_lives || frozen.for_the_dead)
                         && !part.is_over(frozen.token)
                         && (frozen.node, frozen.token.epoch) == (last.owner, last.epoch)
                 })

@@ -44,7 +44,7 @@ impl State {
     /// Whether as many other partitions of its topic are on the move as may be frozen at once:
     /// half of them, but at least one. Every move freezes its partition at some time, whoever
     /// asked for it, so this is where half of a topic is kept writable (S14, H23). A move with a
-    /// dead end freezes nothing and does not count (K101).
+    /// dead end freezes nothing and does not count (K101): a source refuses who is dead.
     fn is_topic_busy(&self, partition: PartitionId) -> bool {
         if is_planted(Bug::WholeTopicFreezes) {
             return false;

@@ -295,6 +295,26 @@ fn half_of_a_topic_stays_writable() {
     }
 }
 
+/// S14, H23, K101: a move with a dead end holds no place, so nothing is frozen for a destination that
+/// was declared dead, until its next life is registered; a freeze that there is gets its answer.
+#[test]
+fn nothing_freezes_for_the_dead() {
+    let mut bench = Bench::leading();
+    let topic = bench.assign(2);
+    let partition = PartitionId { topic, index: 0 };
+    let move_id = bench.target(partition, 3);
+    let no = AttemptNo { incarnation: Incarnation(1), n: 0 };
+    let attempt = Attempt { move_id, destination: n(3), no };
+    let prepare = Request::Prepare { partition, attempt };
+    bench.commit(1, Command::MarkDead { node: n(3), incarnation: Incarnation(1) });
+    assert_eq!(bench.ask(1, Some(3), prepare.clone()), Some(refused(Refusal::AskerDead)));
+    bench.register(3, 2);
+    let granted = bench.ask(2, Some(3), prepare.clone()).expect("at once");
+    assert!(matches!(granted, Answer::Capture(_)), "{granted:?}");
+    bench.commit(1, Command::MarkDead { node: n(3), incarnation: Incarnation(2) });
+    assert_eq!(bench.ask(3, Some(3), prepare), Some(granted), "the same answer again");
+}
+
 /// Rule 2 of the crate: an answer that nobody waits for is noted, and changes nothing.
 #[test]
 fn a_stale_answer_is_noted() {
