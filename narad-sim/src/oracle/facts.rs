@@ -162,6 +162,7 @@ impl Oracle {
                     let visible = part.last().map(|last| last.visible).unwrap_or_default();
                     let known = if visible == Offset(u64::MAX) { Offset(0) } else { visible };
                     part.opened.insert(node, (end, hwm, known));
+                    s03_owner_has_data::opened(part, node, data, cx);
                     s04_hidden_tail::opened(part, node, data, hwm, cx);
                     s07_position::opened(part, (node, life), (data, position, hwm), cx);
                 }

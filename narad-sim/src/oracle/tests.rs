@@ -212,12 +212,14 @@ impl Bench {
     }
 
     fn open(&mut self, node: u64, data: Attempt, committed: u64) {
-        let committed = (committed > 0).then_some(Offset(committed));
-        let position = Position { committed, acked_ahead: Vec::new() };
+        self.open_at(node, data, &at(committed, &[]));
+    }
+
+    fn open_at(&mut self, node: u64, data: Attempt, position: &Position) {
         let log = self.log_mut(node, data);
         let (end, hwm) = (log.end, log.hwm);
         let (node, partition) = (NodeId(node), self.p(0));
-        self.tell(Fact::Opened { node, partition, data, end, hwm, position: &position });
+        self.tell(Fact::Opened { node, partition, data, end, hwm, position });
     }
 
     fn serve(&mut self, node: u64, epoch: u64, life: u64) {

@@ -32,10 +32,8 @@ fn flipped() -> (Bench, Attempt) {
 fn a_whole_move_breaks_nothing() {
     let (mut bench, attempt) = flipped();
     bench.close(1);
-    let position = at(1, &[2]);
-    let (node, partition) = (N2, bench.p(0));
-    let (end, hwm) = (Offset(3), Offset(3));
-    bench.tell(Fact::Opened { node, partition, data: attempt, end, hwm, position: &position });
+    let partition = bench.p(0);
+    bench.open_at(2, attempt, &at(1, &[2]));
     bench.serve(2, 2, 1);
     bench.sight.writers.insert(N2);
     bench.write(2, attempt, 2, &[14]);
@@ -450,6 +448,7 @@ fn holes_of_a_damaged_source_are_excused_in_its_copy() {
     bench.log_mut(2, attempt).records.remove(1);
     let flip = bench.flip(attempt, &capture);
     bench.commit(2, flip);
+    bench.open_at(2, attempt, &at(1, &[2]));
     bench.serve(2, 2, 1);
     bench.oracle.finish_safety(0, &bench.sight);
     bench.holds();

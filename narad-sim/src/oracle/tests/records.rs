@@ -1,7 +1,7 @@
 //! Records between producers, logs and consumers.
 
 use super::*;
-use crate::oracle::{End, Read};
+use crate::oracle::{DiskChange, End, Read};
 
 const BIRTH: Attempt = Attempt::birth(N1);
 
@@ -43,24 +43,30 @@ fn serving_without_the_data_is_found() {
     let mut bench = Bench::cluster(3);
     bench.close(1);
     let part = bench.oracle.book.parts.values_mut().next().unwrap();
-    part.reigns[0].start = Offset(2);
+    (part.reigns[0].start, part.reigns[0].visible) = (Offset(2), Offset(2));
     bench.set_log(1, BIRTH, 2, &[], 2);
+    bench.open(1, BIRTH, 0);
     bench.serve(1, 1, 1);
     bench.holds();
     bench.close(1);
     bench.set_log(1, BIRTH, 0, &[11], 1);
+    bench.open(1, BIRTH, 0);
+    bench.holds();
     bench.serve(1, 1, 1);
-    bench.breaks(&["S3"]);
+    // What was visible is not, either.
+    bench.breaks(&["S16", "S3"]);
 
     let mut bench = Bench::cluster(3);
     bench.close(1);
-    bench.set_log(1, BIRTH, 0, &[11, 12, 13], 3);
+    bench.set_log(1, BIRTH, 0, &[11, 12, 13], 0);
     bench.log_mut(1, BIRTH).records.remove(1);
+    bench.open(1, BIRTH, 0);
     bench.serve(1, 1, 1);
     bench.breaks(&["S3"]);
 
     let mut bench = Bench::cluster(3);
     bench.close(1);
+    bench.open(1, BIRTH, 0);
     bench.sight.logs.clear();
     bench.serve(1, 1, 1);
     bench.breaks(&["S3"]);
@@ -72,6 +78,46 @@ fn serving_without_the_data_is_found() {
     bench.oracle.book.parts.values_mut().next().unwrap().reigns[0].start = Offset(2);
     bench.tell(Fact::Creating { node, partition, data, start: Offset(0) });
     bench.breaks(&["S3"]);
+}
+
+/// Covers S3: a gate that stands over no open log serves nothing, until the log is open; opening
+/// what a loss of power would take is found, and a removal under an open log is none of its node's.
+#[test]
+fn an_owner_serves_once_its_log_is_open() {
+    let closed = || {
+        let mut bench = Bench::cluster(3);
+        bench.close(1);
+        bench
+    };
+    let erased = DiskChange::Erased(closed().p(0), Directory::Installed(BIRTH));
+    let open = |bench: &mut Bench| {
+        let (node, partition, position) = (N1, bench.p(0), at(0, &[]));
+        let (end, hwm) = (Offset(0), Offset(0));
+        let data = BIRTH;
+        bench.tell(Fact::Opened { node, partition, data, end, hwm, position: &position });
+    };
+
+    let mut bench = closed();
+    bench.tell(Fact::Disk { node: N1, change: erased });
+    bench.sight.logs.clear();
+    bench.serve(1, 1, 1);
+    bench.holds();
+    open(&mut bench);
+    bench.breaks(&["S3"]);
+
+    let mut bench = closed();
+    bench.oracle.book.parts.values_mut().next().unwrap().reigns[0].start = Offset(2);
+    bench.serve(1, 1, 1);
+    bench.holds();
+    open(&mut bench);
+    bench.breaks(&["S3"]);
+
+    let mut bench = closed();
+    open(&mut bench);
+    bench.tell(Fact::Disk { node: N1, change: erased });
+    bench.sight.logs.clear();
+    bench.serve(1, 1, 1);
+    bench.holds();
 }
 
 /// Covers S4 and H42: what was not acknowledged stays hidden until a commit; an owner that
