@@ -51,6 +51,7 @@
 //! | What proves that a copy may take over? | [`promote`] |
 //! | Why can a node that is cut off not go on writing? | [`lease`] |
 //! | Who opens the log, and who may not? | [`host`] |
+//! | How does a record that any node accepted get to its owner? | [`dispatch`] |
 //! | What became of a proposal? | [`proposals`] |
 //! | How do all of these make one node? | [`node`], the only machine that a driver binds, gates aside |
 //! | What do nodes say to one another? | [`peer`], [`partition`] |
@@ -221,6 +222,7 @@ extern crate std;
 
 pub mod config;
 pub mod controller;
+pub mod dispatch;
 pub mod effects;
 pub mod freeze;
 pub mod host;
