@@ -97,14 +97,14 @@ pub struct Config {
     /// 12 bytes of memory. Default 4 Mi (4,194,304); 1,024 to 1 Gi.
     pub backlog_records_max: u32,
     /// Most records that are sent to a partition at once. Default 1,024; 1 to 65,536.
-    pub batch_records_max: u32,
+    pub send_records_max: u32,
     /// Most bytes of records that are sent to a partition at once; a longer record goes alone.
     /// Larger makes fewer round trips and syncs, and holds more memory at both ends. Default 1 MiB;
     /// 4 KiB to 8 MiB.
-    pub batch_bytes_max: u64,
+    pub send_bytes_max: u64,
     /// Batches that may be under way from one node at once: their bytes are in memory. Default 64;
     /// 1 to 1,024.
-    pub batches_in_flight_max: u32,
+    pub sends_in_flight_max: u32,
     /// How long a partition may take nothing before records that are keyed to it, and have not been
     /// sent there, go to a sibling, whatever holds it up; a frozen or dead-owned one is left at once
     /// (R45). Smaller delivers sooner, larger keeps the order of a key through a longer disturbance.
@@ -285,9 +285,9 @@ impl Config {
             quarantine: Duration::from_hours(24),
             backlog_bytes_max: 1 << 30,
             backlog_records_max: 4 << 20,
-            batch_records_max: 1024,
-            batch_bytes_max: 1 << 20,
-            batches_in_flight_max: 64,
+            send_records_max: 1024,
+            send_bytes_max: 1 << 20,
+            sends_in_flight_max: 64,
             reroute_after: Duration::from_secs(30),
             checkpoint_interval: Duration::from_secs(1),
         }
@@ -358,16 +358,16 @@ impl Config {
                 "1,024 to 1,073,741,824",
             ));
         }
-        if !(1..=65_536).contains(&self.batch_records_max) {
-            return Err(out_of_range("batch_records_max", self.batch_records_max, "1 to 65,536"));
+        if !(1..=65_536).contains(&self.send_records_max) {
+            return Err(out_of_range("send_records_max", self.send_records_max, "1 to 65,536"));
         }
-        if !(4096..=8 << 20).contains(&self.batch_bytes_max) {
-            return Err(out_of_range("batch_bytes_max", self.batch_bytes_max, "4 KiB to 8 MiB"));
+        if !(4096..=8 << 20).contains(&self.send_bytes_max) {
+            return Err(out_of_range("send_bytes_max", self.send_bytes_max, "4 KiB to 8 MiB"));
         }
-        if !(1..=1024).contains(&self.batches_in_flight_max) {
+        if !(1..=1024).contains(&self.sends_in_flight_max) {
             return Err(out_of_range(
-                "batches_in_flight_max",
-                self.batches_in_flight_max,
+                "sends_in_flight_max",
+                self.sends_in_flight_max,
                 "1 to 1,024",
             ));
         }

@@ -36,7 +36,7 @@
 //! 4. Records asked for by number, and those of a topic with one partition, wait for it (H23).
 //! 5. Records are dropped only if their topic was not there after a barrier that began after they
 //!    were accepted (case R162).
-//! 6. At most `batches_in_flight_max` batches are under way, and a node never has more of them than
+//! 6. At most `sends_in_flight_max` batches are under way, and a node never has more of them than
 //!    are left for others; one that does not answer has one. Each partition with something to send
 //!    has its turn. At most [`Dispatch::EFFECTS_MAX`] effects of one event, and two for each batch
 //!    that may be under way (asserted).
@@ -373,11 +373,8 @@ impl Tuning {
     fn new(config: &Config) -> Self {
         let size = |count: u32| usize::try_from(count).unwrap_or(usize::MAX);
         Self {
-            batch: Limits {
-                records: size(config.batch_records_max),
-                bytes: config.batch_bytes_max,
-            },
-            in_flight_max: size(config.batches_in_flight_max),
+            batch: Limits { records: size(config.send_records_max), bytes: config.send_bytes_max },
+            in_flight_max: size(config.sends_in_flight_max),
             backlog_bytes_max: config.backlog_bytes_max,
             backlog_records_max: u64::from(config.backlog_records_max),
             reroute_after: config.reroute_after,

@@ -24,11 +24,11 @@ impl Pauses {
         }
     }
 
-    /// Returns a pause for what may be tried again because something has changed: up to half of the
-    /// shortest, so that nodes which learn of it together do not come together (case R164).
+    /// Returns a pause for what may be tried again because something has changed: some of the
+    /// shortest, up to half, so that nodes which learn of it together do not come together (case R164).
     pub(crate) fn shortly(&mut self) -> Duration {
         self.random = mix(self.random);
-        self.min / 32 * u32::from(self.random.to_be_bytes()[0] >> 4)
+        self.min / 32 * (1 + u32::from(self.random.to_be_bytes()[0] >> 4))
     }
 
     /// Returns the pause after so many failures in a row, the first of which is number 0.

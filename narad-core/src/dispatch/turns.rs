@@ -81,8 +81,9 @@ impl Dispatch {
     /// Sends what may be sent, in turn: one batch for each node that has its share, one of what may
     /// go anywhere, and so on.
     pub(super) fn serve(&mut self, now: Instant, state: &State, out: &mut Effects<Effect>) {
-        let mut idle = 0;
-        while idle <= self.peers.len() && self.sends.len() < self.tuning.in_flight_max {
+        // Turns until everybody has had one in vain.
+        let mut left = self.peers.len() + 1;
+        while left > 0 && self.sends.len() < self.tuning.in_flight_max {
             let after = (Bound::Excluded(self.last_served), Bound::Unbounded);
             let who = self.peers.range(after).next().map_or(LOOSE, |(&node, _)| node);
             self.last_served = who;
@@ -91,7 +92,7 @@ impl Dispatch {
             } else {
                 self.serve_node(now, state, who, out)
             };
-            idle = if served { 0 } else { idle + 1 };
+            left = if served { self.peers.len() + 1 } else { left - 1 };
         }
     }
 

@@ -41,6 +41,10 @@ impl<T> Chore<T> {
         self.under_way.is_none() && self.due <= now
     }
 
+    pub(super) const fn is_under_way(&self) -> bool {
+        self.under_way.is_some()
+    }
+
     pub(super) fn begin(&mut self, op: OpId, what: T) {
         self.under_way = Some((op, what));
     }
@@ -76,9 +80,9 @@ impl Dispatch {
         }
     }
 
-    /// Whether more has arrived than is noted durably.
+    /// Whether more has arrived than is noted durably. What is being carried is still read.
     pub(super) fn has_progressed(&self) -> bool {
-        self.ledger.checkpoint() > self.checkpointed
+        self.ledger.checkpoint() > self.checkpointed && !self.carry.is_under_way()
     }
 
     pub(super) fn checkpoint_done(

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on ends where it is")]
 
 mod controller;
+mod dispatch;
 mod mover;
 mod node;
 mod plan;
