@@ -59,7 +59,6 @@ impl Dispatch {
         if is_over && idle {
             self.topics.remove(&partition.topic);
         }
-        self.give_turn(partition.topic);
         self.unstall(partition.topic);
         self.unstall_for_slot();
     }
@@ -99,7 +98,7 @@ impl Dispatch {
     }
 
     /// A batch was not taken, or nobody knows: it is sent again after a pause. If nothing of it has
-    /// ever left, its records are as if they had not been sent.
+    /// ever left, and the node cannot be reached, its records are as if they had not been sent.
     fn refused(
         &mut self,
         now: Instant,
@@ -129,10 +128,10 @@ impl Dispatch {
             // It has taken a later one than this machine remembers: twice is better than never.
             batch.n = batch.n.max(newest.n.saturating_add(1));
         }
-        if batch.has_left {
-            lane.batch = Some(batch);
-        } else {
+        if !batch.has_left && fault == SendFault::Unreachable {
             topic.scatter(partition.index, batch);
+        } else {
+            lane.batch = Some(batch);
         }
     }
 

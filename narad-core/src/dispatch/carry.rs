@@ -41,13 +41,13 @@ impl Load {
 }
 
 impl Dispatch {
-    /// Whether the log is long because of a few records that stay behind: little of a quarter of
-    /// what may be there, or not all of three quarters.
+    /// Whether the log is long because of a few records that stay behind: they are little of a
+    /// quarter of what may be there, or not all of what is nearly full.
     pub(super) fn is_pinned(&self) -> bool {
         let pinned = |span: u64, waiting: u64, max: u64| {
-            let (quarter, eighth) = (max / 4, span / 8);
-            (span >= quarter && waiting <= eighth * 2)
-                || (span >= quarter * 3 && waiting <= eighth * 7)
+            let eighth = span / 8;
+            (span >= max / 4 && waiting <= eighth * 2)
+                || (span >= max / 8 * 7 && waiting <= eighth * 7)
         };
         let ledger = &self.ledger;
         let bytes = (ledger.span_bytes(), ledger.waiting_bytes());
@@ -128,7 +128,7 @@ impl Dispatch {
                 }
             }
             self.look_at_lanes(now, state, id, out);
-            self.give_turn(id);
+            self.unstall(id);
         }
     }
 

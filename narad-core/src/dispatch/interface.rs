@@ -182,9 +182,8 @@ pub enum Outcome {
 
 /// Why a batch was not taken, or may not have been.
 ///
-/// It is tried again after each of them. Those that say that nothing left this node
-/// ([`SendFault::left`]) leave its records free to go elsewhere; after any other they stay with the
-/// partition.
+/// It is tried again after each of them. If it cannot reach the owner and never did, its records are
+/// free to go elsewhere; otherwise they stay with the partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum SendFault {

@@ -103,7 +103,7 @@ impl Dispatch {
                 topic.place(low, unplaced.kind(), unplaced.route(), bytes);
             }
             self.look_at_lanes(now, state, id, out);
-            self.give_turn(id);
+            self.unstall(id);
         }
     }
 

@@ -237,9 +237,8 @@ impl Dispatch {
 
     /// Lets a topic look for room again.
     pub(super) fn unstall(&mut self, id: TopicId) {
-        if self.stalled.remove(&id).is_some() {
-            self.give_turn(id);
-        }
+        self.stalled.remove(&id);
+        self.give_turn(id);
     }
 
     pub(super) fn unstall_all(&mut self) {

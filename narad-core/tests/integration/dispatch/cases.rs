@@ -173,6 +173,17 @@ fn a_dead_owner_is_left() {
     world.assert_done();
 }
 
+/// An ingress log that cannot be read is read again after a pause.
+#[test]
+fn what_cannot_be_read_is_not_asked_for_at_once() {
+    let mut world = World::new(&[3]);
+    world.produce(Route::Any);
+    world.end(0, End::Fails(SendFault::Unreadable));
+    assert!(sends(&world).is_empty());
+    world.finish();
+    world.assert_done();
+}
+
 /// A batch that never left binds nothing: its keyed records leave a dead owner.
 #[test]
 fn what_never_left_is_not_bound() {
@@ -204,7 +215,7 @@ fn a_partition_that_takes_nothing_for_long_is_left() {
         }
     }
     assert_eq!(world.now.since(since), world.config.reroute_after);
-    assert_eq!(world.arrived(), [1].into());
+    assert_eq!(*world.arrived(), [1].into());
 }
 
 /// Case R159: a node that hangs has one batch at a time, and the others go on.

@@ -6,8 +6,16 @@ use narad_core::dispatch::{BatchNo, SendFault};
 use narad_core::ids::*;
 use narad_core::metastore::{State, Status};
 
-/// One accepted record, whatever its position in the ingress log is just now.
-pub(super) type RecordId = u64;
+/// One accepted record, in whatever copies.
+pub(super) type RecordId = usize;
+
+/// One record as one life of the ingress node knows it. A carry keeps it; a life that finds a record
+/// twice in its log takes it for two, in the order in which it finds them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Parcel {
+    pub(super) n: u64,
+    pub(super) record: RecordId,
+}
 
 /// One partition's log, and its owner's memory.
 #[derive(Clone, Debug, Default)]
@@ -23,8 +31,7 @@ pub(super) struct Log {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Appended {
-    pub(super) record: RecordId,
-    pub(super) epoch: Epoch,
+    pub(super) parcel: Parcel,
     era: u64,
     batch: BatchNo,
 }
@@ -38,7 +45,7 @@ impl Log {
         partition: PartitionId,
         epoch: Epoch,
         batch: BatchNo,
-        records: &[RecordId],
+        parcels: &[Parcel],
     ) -> Result<(), SendFault> {
         let row = truth.assignment(partition).ok_or(SendFault::NoSuchPartition)?;
         let alive = truth.member(to).is_some_and(|member| member.status == Status::Alive);
@@ -64,7 +71,7 @@ impl Log {
         }
         self.newest.insert(batch.ingress, batch);
         let era = self.era;
-        let appended = records.iter().map(|&record| Appended { record, epoch, era, batch });
+        let appended = parcels.iter().map(|&parcel| Appended { parcel, era, batch });
         self.appended.extend(appended);
         Ok(())
     }
@@ -74,6 +81,11 @@ impl Log {
         if self.epoch != epoch {
             self.reopen(epoch);
         }
+    }
+
+    /// Whether the owner remembers that it took a batch.
+    pub(super) fn remembers(&self, batch: BatchNo) -> bool {
+        self.newest.get(&batch.ingress) == Some(&batch)
     }
 
     /// The log is opened anew: nothing but its records is remembered.
@@ -92,14 +104,14 @@ impl Log {
     /// record is there twice, and the records of the partition itself are in the order of
     /// acceptance.
     pub(super) fn assert_in_order(&self, is_own: impl Fn(RecordId) -> bool) {
-        let mut last: BTreeMap<(u64, Incarnation), RecordId> = BTreeMap::new();
+        let mut last: BTreeMap<(u64, Incarnation), Parcel> = BTreeMap::new();
         let mut seen = BTreeSet::new();
         for appended in &self.appended {
             let reign = (appended.era, appended.batch.life);
-            assert!(seen.insert((reign, appended.record)), "{appended:?} is there twice");
-            if is_own(appended.record) {
-                let before = last.insert(reign, appended.record);
-                let ascending = before.is_none_or(|before| before < appended.record);
+            assert!(seen.insert((reign, appended.parcel)), "{appended:?} is there twice");
+            if is_own(appended.parcel.record) {
+                let before = last.insert(reign, appended.parcel);
+                let ascending = before.is_none_or(|before| before < appended.parcel);
                 assert!(ascending, "{appended:?} is after {before:?}");
             }
         }

@@ -1,6 +1,7 @@
 //! One dispatching node and everything around it, one step at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::mem;
 use std::time::Duration;
 
 use narad_core::config::Config;
@@ -11,15 +12,25 @@ use narad_core::metastore::Command;
 use narad_core::time::Instant;
 
 use super::cluster::Cluster;
-use super::owners::{Log, RecordId};
+use super::owners::{Log, Parcel, RecordId};
 
 pub(super) const ME: NodeId = NodeId(1);
 
 /// What one position of the ingress log holds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stored {
-    pub(super) record: RecordId,
+    pub(super) parcel: Parcel,
     pub(super) waybill: Waybill,
+}
+
+/// A batch on the wire.
+#[derive(Clone, Debug)]
+pub(super) struct Copy {
+    to: NodeId,
+    partition: PartitionId,
+    epoch: Epoch,
+    batch: BatchNo,
+    parcels: Vec<Parcel>,
 }
 
 /// How the world lets an operation end.
@@ -52,11 +63,15 @@ pub(super) struct World {
     pub(super) checkpoint: Seq,
     pub(super) logs: BTreeMap<PartitionId, Log>,
     /// Copies of batches that are still on the wire.
-    pub(super) museum: Vec<Operation>,
+    pub(super) museum: Vec<Copy>,
     /// Every record that was acknowledged.
     pub(super) accepted: Vec<Waybill>,
+    parcels: u64,
+    arrived: BTreeSet<RecordId>,
+    /// The checkpoint that was looked at last.
+    seen: Seq,
     /// To which partition a record of this life is bound.
-    bound: BTreeMap<RecordId, PartitionId>,
+    bound: BTreeMap<Parcel, PartitionId>,
     pub(super) sends: u64,
 }
 
@@ -98,6 +113,9 @@ impl World {
             logs: BTreeMap::new(),
             museum: Vec::new(),
             accepted: Vec::new(),
+            parcels: 0,
+            arrived: BTreeSet::new(),
+            seen: Seq(0),
             bound: BTreeMap::new(),
             sends: 0,
         };
@@ -127,7 +145,7 @@ impl World {
     }
 
     /// What holds after every event.
-    fn check(&self) {
+    fn check(&mut self) {
         let mut busy = BTreeSet::new();
         let mut at_node: BTreeMap<NodeId, u32> = BTreeMap::new();
         for (_, operation) in &self.running {
@@ -143,28 +161,30 @@ impl World {
         let most = self.config.sends_in_flight_max;
         assert!(busy.len() <= most as usize);
         assert!(most == 1 || at_node.values().all(|&held| held <= most / 2));
-        let lowest = self.waiting().next();
         let checkpoint = self.dispatch.checkpoint();
+        if mem::replace(&mut self.seen, checkpoint) == checkpoint {
+            return;
+        }
+        let lowest = self.waiting().next();
         assert!(checkpoint <= lowest.unwrap_or(self.next), "{checkpoint:?} passes {lowest:?}");
     }
 
     /// Positions of records that are in no log, nor anywhere behind in the ingress log.
     fn waiting(&self) -> impl Iterator<Item = Seq> {
-        let arrived: BTreeSet<RecordId> = self.arrived();
         let last: BTreeMap<RecordId, Seq> =
-            self.ingress.iter().map(|(&seq, stored)| (stored.record, seq)).collect();
+            self.ingress.iter().map(|(&seq, stored)| (stored.parcel.record, seq)).collect();
         let gone = |topic| self.cluster.truth.topic(topic).is_none();
         let waiting = self.ingress.iter().filter(move |&(seq, stored)| {
-            last[&stored.record] == *seq
-                && !arrived.contains(&stored.record)
+            last[&stored.parcel.record] == *seq
+                && !self.arrived.contains(&stored.parcel.record)
                 && !gone(stored.waybill.topic)
         });
         let waiting: Vec<Seq> = waiting.map(|(&seq, _)| seq).collect();
         waiting.into_iter()
     }
 
-    pub(super) fn arrived(&self) -> BTreeSet<RecordId> {
-        self.logs.values().flat_map(|log| &log.appended).map(|it| it.record).collect()
+    pub(super) fn arrived(&self) -> &BTreeSet<RecordId> {
+        &self.arrived
     }
 
     /// Accepts records, and returns whether there was room.
@@ -176,7 +196,8 @@ impl World {
         let mut waybills = Vec::new();
         for _ in 0..count {
             let waybill = Waybill { seq: self.next, topic, route, bytes };
-            self.ingress.insert(self.next, Stored { record: self.accepted.len() as u64, waybill });
+            let parcel = self.parcel(self.accepted.len());
+            self.ingress.insert(self.next, Stored { parcel, waybill });
             self.accepted.push(waybill);
             waybills.push(waybill);
             self.next = self.next.next();
@@ -208,56 +229,66 @@ impl World {
         self.handle(Event::Done(op, outcome));
     }
 
+    fn parcel(&mut self, record: RecordId) -> Parcel {
+        self.parcels += 1;
+        Parcel { n: self.parcels, record }
+    }
+
     fn send(&mut self, operation: &Operation, how: End) -> Result<(), SendFault> {
         self.sends += 1;
-        let Operation::Send { partition, batch, records, .. } = operation else { unreachable!() };
+        let Operation::Send { to, partition, epoch, batch, records } = operation else {
+            unreachable!()
+        };
         assert_eq!((batch.ingress, batch.life), (ME, self.life));
         assert!(records.iter().all(|seq| seq >= self.checkpoint), "what is sent is still there");
-        let records: Vec<RecordId> = records.iter().map(|seq| self.ingress[&seq].record).collect();
-        for &record in &records {
-            let waybill = self.accepted[record as usize];
-            assert_eq!(waybill.topic, partition.topic);
-            self.assert_may_go(record, *partition);
+        let parcels: Vec<Parcel> = records.iter().map(|seq| self.ingress[&seq].parcel).collect();
+        for &parcel in &parcels {
+            assert_eq!(self.accepted[parcel.record].topic, partition.topic);
+            self.assert_may_go(parcel, *partition);
         }
         let left = !matches!(how, End::Fails(fault) if !fault.left());
         if left {
-            for &record in &records {
-                let bound = self.bound.insert(record, *partition);
-                assert!(bound.is_none_or(|bound| bound == *partition), "R36: {record} is bound");
-            }
+            self.bound.extend(parcels.iter().map(|&parcel| (parcel, *partition)));
         }
+        let (to, partition, epoch, batch) = (*to, *partition, *epoch, *batch);
+        let copy = Copy { to, partition, epoch, batch, parcels };
         match how {
-            End::Well => self.deliver(operation),
+            End::Well => self.deliver(&copy),
             End::AnswerLost => {
-                let _ = self.deliver(operation);
+                let _ = self.deliver(&copy);
                 Err(SendFault::TimedOut)
             }
             End::Lost => {
-                self.museum.push(operation.clone());
+                self.museum.push(copy);
                 Err(SendFault::TimedOut)
+            }
+            // What an owner has taken it answers first, and then looks at anything else.
+            End::Fails(SendFault::TooLarge)
+                if self.logs.get(&partition).is_some_and(|log| log.remembers(batch)) =>
+            {
+                self.deliver(&copy)
             }
             End::Fails(fault) => Err(fault),
         }
     }
 
     /// Whether a record may be sent to a partition at all.
-    fn assert_may_go(&self, record: RecordId, to: PartitionId) {
-        let bound = self.bound.get(&record);
-        assert!(bound.is_none_or(|&bound| bound == to), "{record} is bound to {bound:?}");
+    fn assert_may_go(&self, parcel: Parcel, to: PartitionId) {
+        let bound = self.bound.get(&parcel);
+        assert!(bound.is_none_or(|&bound| bound == to), "R36: {parcel:?} is bound to {bound:?}");
         let partitions = self.cluster.replica.topic(to.topic).map_or(1, |topic| topic.partitions);
-        if let Route::Partition(index) = self.accepted[record as usize].route {
+        if let Route::Partition(index) = self.accepted[parcel.record].route {
             assert!(index == to.index || index >= partitions, "H23: asked for {index}, not {to:?}");
         }
     }
 
     /// A batch reaches its owner.
-    pub(super) fn deliver(&mut self, operation: &Operation) -> Result<(), SendFault> {
-        let Operation::Send { to, partition, epoch, batch, records } = operation else {
-            unreachable!()
-        };
-        let records: Vec<RecordId> = records.iter().map(|seq| self.ingress[&seq].record).collect();
+    pub(super) fn deliver(&mut self, copy: &Copy) -> Result<(), SendFault> {
+        let Copy { to, partition, epoch, batch, parcels } = copy;
         let log = self.logs.entry(*partition).or_default();
-        log.take(&self.cluster.truth, *to, *partition, *epoch, *batch, &records)
+        log.take(&self.cluster.truth, *to, *partition, *epoch, *batch, parcels)?;
+        self.arrived.extend(parcels.iter().map(|parcel| parcel.record));
+        Ok(())
     }
 
     fn end_checkpoint(&mut self, seq: Seq, how: End) -> Result<(), LogFault> {
@@ -266,6 +297,7 @@ impl World {
         if how == End::Well || how == End::AnswerLost {
             assert!(seq >= self.checkpoint);
             self.checkpoint = seq;
+            self.ingress = self.ingress.split_off(&seq);
         }
         if how == End::Well { Ok(()) } else { Err(LogFault) }
     }
@@ -275,9 +307,12 @@ impl World {
         if how == End::Well || how == End::AnswerLost {
             for seq in seqs.iter() {
                 assert!(seq >= self.checkpoint, "{seq:?} is deleted");
-                let Stored { record, mut waybill } = self.ingress[&seq];
+                let Stored { mut parcel, mut waybill } = self.ingress[&seq];
+                if how == End::AnswerLost {
+                    parcel = self.parcel(parcel.record);
+                }
                 waybill.seq = self.next;
-                self.ingress.insert(self.next, Stored { record, waybill });
+                self.ingress.insert(self.next, Stored { parcel, waybill });
                 self.next = self.next.next();
             }
         }
@@ -291,8 +326,12 @@ impl World {
         self.bound.clear();
         self.life = self.life.next();
         self.now = Instant::ORIGIN;
-        let waybills = self.ingress.range(self.checkpoint..).map(|(_, stored)| stored.waybill);
-        let waybills: Vec<Waybill> = waybills.collect();
+        let mut waybills = Vec::new();
+        for (_, stored) in self.ingress.range_mut(self.checkpoint..) {
+            self.parcels += 1;
+            stored.parcel.n = self.parcels;
+            waybills.push(stored.waybill);
+        }
         let found = Found { next: self.next, waybills };
         self.dispatch = Dispatch::new(&self.config, ME, self.life, found, &mut self.out);
         assert!(self.out.is_empty());
@@ -347,14 +386,14 @@ impl World {
 
     /// What must have become of everything that was accepted (S11, R39).
     pub(super) fn assert_done(&self) {
-        let arrived = self.arrived();
+        let arrived = &self.arrived;
         for (record, waybill) in self.accepted.iter().enumerate() {
             let gone = self.cluster.truth.topic(waybill.topic).is_none();
-            assert!(gone || arrived.contains(&(record as u64)), "{record} is lost: {waybill:?}");
+            assert!(gone || arrived.contains(&record), "{record} is lost: {waybill:?}");
         }
         for (partition, log) in &self.logs {
             let Some(topic) = self.cluster.truth.topic(partition.topic) else { continue };
-            log.assert_in_order(|record| match self.accepted[record as usize].route {
+            log.assert_in_order(|record| match self.accepted[record].route {
                 Route::Partition(index) => index == partition.index,
                 Route::Key(hash) => {
                     hash % u64::from(topic.partitions) == u64::from(partition.index)
@@ -397,7 +436,7 @@ impl World {
     /// A node's process ends and starts again.
     pub(super) fn restart_owner(&mut self, node: NodeId) {
         self.cluster.register(node);
-        self.museum.retain(|copy| !matches!(copy, Operation::Send { to, .. } if *to == node));
+        self.museum.retain(|copy| copy.to != node);
         for (partition, log) in &mut self.logs {
             let row = self.cluster.truth.assignment(*partition);
             if let Some(row) = row.filter(|row| row.owner == node) {
@@ -413,6 +452,6 @@ impl World {
     /// Where the records are that were accepted, by partition, in the order of the log.
     pub(super) fn in_log(&self, partition: PartitionId) -> Vec<RecordId> {
         let log = self.logs.get(&partition);
-        log.map_or(Vec::new(), |log| log.appended.iter().map(|it| it.record).collect())
+        log.map_or(Vec::new(), |log| log.appended.iter().map(|it| it.parcel.record).collect())
     }
 }
