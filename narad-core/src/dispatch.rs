@@ -97,11 +97,13 @@ use queue::Kind;
 use turns::{Peer, Stalled};
 use upkeep::{Carrying, Chore};
 
+pub use account::{Backlog, Progress, Refusals, Refused, Room};
 pub use interface::{
-    Backlog, BatchNo, Effect, Event, Found, LogFault, NoBarrier, Note, Operation, Outcome,
-    Progress, Refusals, Refused, Room, Route, SendFault, Seqs, Waybill,
+    BatchNo, Effect, Event, Found, LogFault, NoBarrier, Note, Operation, Outcome, Route, SendFault,
+    Seqs, Waybill,
 };
 
+mod account;
 mod answers;
 mod carry;
 mod interface;

@@ -144,3 +144,35 @@ fn a_log_that_is_half_stuck_still_accepts() {
     assert_eq!(world.in_log(partition), expected);
     world.assert_done();
 }
+
+/// A topic becomes known while its records are carried: those that are on their way by then go by
+/// their old positions, which stay.
+#[test]
+fn what_is_sent_while_it_is_carried_stays_where_it_was() {
+    let mut world = World::with(Config { backlog_records_max: 1024, ..config() }, &[3]);
+    let (known, unknown) = (world.topic(0), world.cluster.create(1));
+    for _ in 0..3 {
+        assert!(world.accept(unknown, Route::Key(1), 10, 1));
+    }
+    for hash in 0..300 {
+        assert!(world.accept(known, Route::Key(hash), 10, 1));
+        let is_other = |it: &Operation| !is_carry(it) && *it != Operation::Barrier;
+        while let Some(at) = world.running.iter().position(|(_, it)| is_other(it)) {
+            world.end(at, End::Well);
+        }
+    }
+    let carry = world.running.iter().position(|(_, it)| is_carry(it)).unwrap();
+    let Operation::Carry(seqs) = &world.running[carry].1 else { unreachable!() };
+    assert_eq!(seqs.count(), 3);
+    world.apply_all();
+    world.end(carry, End::Well);
+    world.wake();
+    let is_checkpoint = |it: &Operation| matches!(it, Operation::Checkpoint(_));
+    while let Some(at) = world.running.iter().position(|(_, it)| is_checkpoint(it)) {
+        world.end(at, End::Well);
+    }
+    world.finish();
+    world.assert_done();
+    let partition = PartitionId { topic: unknown, index: 0 };
+    assert_eq!(world.in_log(partition), [0, 1, 2]);
+}
