@@ -89,6 +89,30 @@ pub struct Config {
     pub jitter_seed: u64,
     /// How long a set-aside copy is kept. Default 24 h.
     pub quarantine: Duration,
+    /// Bytes of the ingress log from its oldest undelivered record to its end, above which nothing
+    /// more is accepted. Larger outlasts longer outages of owners and takes that much of the disk.
+    /// Default 1 GiB; at least 1 MiB.
+    pub backlog_bytes_max: u64,
+    /// Records of the same range, above which nothing more is accepted. One that waits takes about
+    /// 12 bytes of memory. Default 4 Mi (4,194,304); 1,024 to 1 Gi.
+    pub backlog_records_max: u32,
+    /// Most records that are sent to a partition at once. Default 1,024; 1 to 65,536.
+    pub send_records_max: u32,
+    /// Most bytes of records that are sent to a partition at once; a longer record goes alone.
+    /// Larger makes fewer round trips and syncs, and holds more memory at both ends. Default 1 MiB;
+    /// 4 KiB to 8 MiB.
+    pub send_bytes_max: u64,
+    /// Batches that may be under way from one node at once: their bytes are in memory. Default 64;
+    /// 1 to 1,024.
+    pub sends_in_flight_max: u32,
+    /// How long a partition may take nothing before records that are keyed to it, and have not been
+    /// sent there, go to a sibling, whatever holds it up; a frozen or dead-owned one is left at once
+    /// (R45). Smaller delivers sooner, larger keeps the order of a key through a longer disturbance.
+    /// Default 30 s.
+    pub reroute_after: Duration,
+    /// Between two durable notes of what has been delivered. Larger writes less, and delivers more
+    /// records a second time after a restart. Default 1 s.
+    pub checkpoint_interval: Duration,
 }
 
 /// Why a policy or a configuration is refused.
@@ -259,6 +283,13 @@ impl Config {
             retry_max: Duration::from_secs(30),
             jitter_seed,
             quarantine: Duration::from_hours(24),
+            backlog_bytes_max: 1 << 30,
+            backlog_records_max: 4 << 20,
+            send_records_max: 1024,
+            send_bytes_max: 1 << 20,
+            sends_in_flight_max: 64,
+            reroute_after: Duration::from_secs(30),
+            checkpoint_interval: Duration::from_secs(1),
         }
     }
 
@@ -305,6 +336,40 @@ impl Config {
         }
         if !(4096..=64 << 20).contains(&self.chunk_bytes_max) {
             return Err(out_of_range("chunk_bytes_max", self.chunk_bytes_max, "4 KiB to 64 MiB"));
+        }
+        self.check_dispatch()
+    }
+
+    /// Checks what the way of accepted records to their owners is tuned by.
+    fn check_dispatch(&self) -> Result<(), ConfigError> {
+        not_zero("reroute_after", self.reroute_after)?;
+        not_zero("checkpoint_interval", self.checkpoint_interval)?;
+        if self.backlog_bytes_max < 1 << 20 {
+            return Err(out_of_range(
+                "backlog_bytes_max",
+                self.backlog_bytes_max,
+                "at least 1 MiB",
+            ));
+        }
+        if !(1024..=1 << 30).contains(&self.backlog_records_max) {
+            return Err(out_of_range(
+                "backlog_records_max",
+                self.backlog_records_max,
+                "1,024 to 1,073,741,824",
+            ));
+        }
+        if !(1..=65_536).contains(&self.send_records_max) {
+            return Err(out_of_range("send_records_max", self.send_records_max, "1 to 65,536"));
+        }
+        if !(4096..=8 << 20).contains(&self.send_bytes_max) {
+            return Err(out_of_range("send_bytes_max", self.send_bytes_max, "4 KiB to 8 MiB"));
+        }
+        if !(1..=1024).contains(&self.sends_in_flight_max) {
+            return Err(out_of_range(
+                "sends_in_flight_max",
+                self.sends_in_flight_max,
+                "1 to 1,024",
+            ));
         }
         Ok(())
     }

@@ -90,6 +90,10 @@ number!(
     /// log stays open (R51).
     Delivery, "d"
 );
+number!(
+    /// The position of a record in a node's ingress log, from zero.
+    Seq, "q"
+);
 
 /// One partition of one topic.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

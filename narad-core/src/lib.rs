@@ -52,6 +52,7 @@
 //! | Why can a node that is cut off not go on writing? | [`lease`] |
 //! | Who opens the log, and who may not? | [`host`] |
 //! | Which record does a consumer get next, and which acknowledgement counts? | [`cursor`] |
+//! | How does a record that any node accepted get to its owner? | [`dispatch`] |
 //! | What became of a proposal? | [`proposals`] |
 //! | How do all of these make one node? | [`node`], the only machine that a driver binds, gates and cursors aside |
 //! | What do nodes say to one another? | [`peer`], [`partition`] |
@@ -223,6 +224,7 @@ extern crate std;
 pub mod config;
 pub mod controller;
 pub mod cursor;
+pub mod dispatch;
 pub mod effects;
 pub mod freeze;
 pub mod host;

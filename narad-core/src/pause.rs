@@ -24,6 +24,13 @@ impl Pauses {
         }
     }
 
+    /// Returns a pause for what may be tried again because something has changed: some of the
+    /// shortest, up to half, so that nodes which learn of it together do not come together (case R164).
+    pub(crate) fn shortly(&mut self) -> Duration {
+        self.random = mix(self.random);
+        self.min / 32 * (1 + u32::from(self.random.to_be_bytes()[0] >> 4))
+    }
+
     /// Returns the pause after so many failures in a row, the first of which is number 0.
     pub(crate) fn after(&mut self, failures: u32) -> Duration {
         let doubled = self.min.saturating_mul(2_u32.saturating_pow(failures)).min(self.max);

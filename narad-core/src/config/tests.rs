@@ -65,6 +65,17 @@ fn a_configuration_outside_its_range_is_refused_by_name() {
         ("chunks_in_flight_max", |c| c.chunks_in_flight_max = 65),
         ("chunk_bytes_max", |c| c.chunk_bytes_max = 4095),
         ("chunk_bytes_max", |c| c.chunk_bytes_max = (64 << 20) + 1),
+        ("reroute_after", |c| c.reroute_after = Duration::ZERO),
+        ("checkpoint_interval", |c| c.checkpoint_interval = Duration::ZERO),
+        ("backlog_bytes_max", |c| c.backlog_bytes_max = (1 << 20) - 1),
+        ("backlog_records_max", |c| c.backlog_records_max = 1023),
+        ("backlog_records_max", |c| c.backlog_records_max = (1 << 30) + 1),
+        ("send_records_max", |c| c.send_records_max = 0),
+        ("send_records_max", |c| c.send_records_max = 65_537),
+        ("send_bytes_max", |c| c.send_bytes_max = 4095),
+        ("send_bytes_max", |c| c.send_bytes_max = (8 << 20) + 1),
+        ("sends_in_flight_max", |c| c.sends_in_flight_max = 0),
+        ("sends_in_flight_max", |c| c.sends_in_flight_max = 1025),
     ];
     for &(name, alter) in table {
         let mut config = Config::new(1);

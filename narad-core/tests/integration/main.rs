@@ -3,6 +3,7 @@
 
 mod controller;
 mod cursor;
+mod dispatch;
 mod mover;
 mod node;
 mod plan;

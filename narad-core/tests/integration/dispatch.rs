@@ -1,0 +1,13 @@
+//! The dispatch machine of one node against a log, owners, a network and an ingress log that are
+//! small and otherwise real: guards are checked, copies arrive late, crashes lose what was not
+//! durable.
+
+#![expect(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+
+mod bounds;
+mod carry;
+mod cases;
+mod cluster;
+mod owners;
+mod schedules;
+mod world;
