@@ -85,6 +85,10 @@ number!(
     /// have cut its tail (H16).
     LogGeneration, "l"
 );
+number!(
+    /// The position of a record in one node's ingress log, from zero.
+    Seq, "q"
+);
 
 /// One partition of one topic.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

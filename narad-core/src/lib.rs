@@ -221,6 +221,7 @@ extern crate std;
 
 pub mod config;
 pub mod controller;
+pub mod dispatch;
 pub mod effects;
 pub mod freeze;
 pub mod host;
