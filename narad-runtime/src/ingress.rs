@@ -328,11 +328,12 @@ impl IngressLog {
     }
 }
 
-/// Opens the segment log; all that is durable is visible in it.
+/// Opens the segment log, on a full disk too; all that is durable is visible in it.
 fn open_log(disk: &Arc<dyn Disk>, dir: &Path, limits: &Limits) -> Result<SegmentLog, LogError> {
     let record_bytes_max = limits.log.record_bytes_max.saturating_add(Parcel::ADDRESS_BYTES);
     let limits = LogLimits { record_bytes_max, ..limits.log };
-    let log = SegmentLog::open(Arc::clone(disk), dir, limits)?;
+    let open = || SegmentLog::open(Arc::clone(disk), dir, limits);
+    let log = reserve::spend(&**disk, dir, open)?;
     log.expose(log.bounds_now().end)?;
     Ok(log)
 }

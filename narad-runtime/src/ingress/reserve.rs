@@ -9,8 +9,8 @@ use crate::disk::{Disk, DiskError, Open};
 use crate::log::LogError;
 use crate::log::side::remove_if_present;
 
-/// How much is kept, in bytes: several times the side files of a log of a thousand segments.
-const RESERVE_BYTES: usize = 256 << 10;
+/// How much is kept, in bytes: more than the side files of a log of a thousand segments, new and old.
+const RESERVE_BYTES: usize = 64 << 10;
 
 /// Returns the file that holds the space.
 fn path(dir: &Path) -> PathBuf {
@@ -24,9 +24,12 @@ pub(super) fn fill(disk: &dyn Disk, dir: &Path) -> Result<(), DiskError> {
     if held >= RESERVE_BYTES as u64 {
         return Ok(());
     }
-    let file = disk.open(&path, Open::Create)?;
     // Written rather than extended, or the file would have a length and no space.
-    match file.write_at(0, &[0; RESERVE_BYTES]).and_then(|()| file.sync()) {
+    let filled = disk.open(&path, Open::Create).and_then(|file| {
+        file.write_at(0, &[0; RESERVE_BYTES])?;
+        file.sync()
+    });
+    match filled {
         Err(error) if error.is_full() => remove_if_present(disk, &path),
         filled => filled,
     }
