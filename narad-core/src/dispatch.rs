@@ -24,6 +24,6 @@ pub struct Waybill {
     pub topic: TopicId,
     /// Where in the topic.
     pub route: Route,
-    /// What the record takes in a partition's log, in bytes.
+    /// What it takes in the ingress log, in bytes.
     pub bytes: u32,
 }

@@ -86,7 +86,7 @@ number!(
     LogGeneration, "l"
 );
 number!(
-    /// The position of a record in one node's ingress log, from zero.
+    /// The position of a record in a node's ingress log, from zero.
     Seq, "q"
 );
 

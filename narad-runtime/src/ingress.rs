@@ -61,7 +61,7 @@
 //! let (log, found) = IngressLog::open(disk, dir, Limits::default(), |_| {})?;
 //! let waiting: Vec<Seq> = found.waybills.map(|waybill| waybill.seq).collect();
 //! assert_eq!(waiting, [Seq(2)]);
-//! assert_eq!(log.read(&waiting, 1 << 20)?.parcels, [(Seq(2), parcel)]);
+//! assert_eq!(log.read(waiting, 1 << 20)?.parcels, [(Seq(2), parcel)]);
 //! # Ok::<(), narad_runtime::ingress::IngressError>(())
 //! ```
 

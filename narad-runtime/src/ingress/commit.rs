@@ -75,37 +75,22 @@ impl IngressLog {
         self.group.write_once(|batches| self.commit(batches))
     }
 
-    /// Appends parcels that are here already once more, at the end, so that their old positions no
-    /// longer hold the log's beginning. Durable when this returns. The dispatcher is not told.
-    ///
-    /// Returns the new positions in the order of the old ones, `None` for a parcel whose bytes are
-    /// damaged. After a failure some may be there twice.
+    /// Appends parcels that are here already once more, at the end, in this order and at consecutive
+    /// positions, so that their old ones no longer hold the log's beginning. Durable when this
+    /// returns. All of them are in memory meanwhile, and the dispatcher is not told.
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read) and [`append`](Self::append).
-    pub fn carry(&self, seqs: &[Seq]) -> Result<Vec<Option<Seq>>, IngressError> {
-        let mut carried = Vec::with_capacity(seqs.len());
-        while carried.len() < seqs.len() {
-            let rest = &seqs[carried.len()..];
-            let read = self.read(rest, self.limits.append_bytes_max)?;
-            let looked_at = read.parcels.len() + read.lost.len();
-            let mut next = None;
-            if !read.parcels.is_empty() {
-                let parcels = read.parcels.into_iter().map(|(_, parcel)| parcel).collect();
-                let batch = self.batch(parcels, true)?;
-                let done = self.group.produce(batch, |batches| self.commit(batches))??;
-                next = Some(done?.first);
-            }
-            for seq in &rest[..looked_at] {
-                let is_lost = read.lost.contains(seq);
-                carried.push(if is_lost { None } else { next });
-                if !is_lost {
-                    next = next.map(Seq::next);
-                }
-            }
+    /// [`IngressError::Damaged`] if one cannot be read; nothing was appended then. Otherwise as
+    /// [`read`](Self::read) and [`append`](Self::append); they may be there twice then.
+    pub fn carry(&self, seqs: impl IntoIterator<Item = Seq>) -> Result<Accepted, IngressError> {
+        let read = self.read(seqs, usize::MAX)?;
+        if let Some(&seq) = read.lost.first() {
+            return Err(IngressError::Damaged { seq });
         }
-        Ok(carried)
+        let parcels = read.parcels.into_iter().map(|(_, parcel)| parcel).collect();
+        let batch = self.batch(parcels, true)?;
+        self.group.produce(batch, |batches| self.commit(batches))??
     }
 
     /// Checks what a batch must be for the log to take it, so that it never costs others theirs.

@@ -46,6 +46,12 @@ pub enum IngressError {
         /// What is wrong with it.
         source: FormatError,
     },
+    /// A record whose bytes are damaged. They never come back (`case_048`).
+    #[error("record {seq} of the ingress log is damaged and cannot be carried; go on without it")]
+    Damaged {
+        /// The record.
+        seq: Seq,
+    },
     /// Records that had been acknowledged were gone when the log was opened again.
     #[error(
         "the ingress log ends at {found} although {acknowledged} records were acknowledged: the \
@@ -69,6 +75,7 @@ impl IngressError {
             | Self::Empty
             | Self::TooLarge { .. }
             | Self::Format { .. }
+            | Self::Damaged { .. }
             | Self::Shrunk { .. } => false,
         }
     }

@@ -47,7 +47,7 @@ impl Parcel {
     /// If the record is of 4 GiB or more; the log refuses such a record first.
     #[must_use]
     pub fn waybill(&self, seq: Seq) -> Waybill {
-        let bytes = u32::try_from(self.record.encoded_bytes());
+        let bytes = u32::try_from(self.encoded_bytes());
         let bytes = bytes.expect("the log refuses records above its limit first");
         Waybill { seq, topic: self.topic, route: self.route, bytes }
     }

@@ -26,7 +26,7 @@ pub struct Read {
     pub lost: Vec<Seq>,
 }
 
-/// The damage that stands at a position, as far as a read from there on says.
+/// What stands at a position.
 enum Found {
     Parcels(Vec<(Seq, Parcel)>),
     Damaged { resume: Seq },
@@ -34,22 +34,26 @@ enum Found {
 
 impl IngressLog {
     /// Reads the parcels at some positions: at least one if there is one, and no more than fit into
-    /// `bytes_max` otherwise, counting what they take in a partition's log. Ascending positions are
-    /// read fastest.
+    /// `bytes_max` otherwise, counting what their [waybills](Parcel::waybill) say. Ascending positions
+    /// are read fastest.
     ///
     /// # Errors
     ///
     /// If the disk fails, if a position was never given or is below the checkpoint's segment, or if
     /// a record is of a newer version.
-    pub fn read(&self, seqs: &[Seq], bytes_max: usize) -> Result<Read, IngressError> {
+    pub fn read(
+        &self,
+        seqs: impl IntoIterator<Item = Seq>,
+        bytes_max: usize,
+    ) -> Result<Read, IngressError> {
         let mut read = Read::default();
         let mut bytes = 0;
-        for &seq in seqs {
+        for seq in seqs {
             let Some(parcel) = self.find(seq)? else {
                 read.lost.push(seq);
                 continue;
             };
-            bytes += parcel.record.encoded_bytes();
+            bytes += parcel.encoded_bytes();
             if bytes > bytes_max && !read.parcels.is_empty() {
                 break;
             }

@@ -42,12 +42,11 @@ impl Promised {
 
     /// What stuck is carried to the end, and then let go of where it was.
     fn carry(&mut self, log: &IngressLog, stuck: &[Seq]) -> Result<(), IngressError> {
-        let carried = log.carry(stuck)?;
-        for (old, new) in stuck.iter().zip(carried) {
-            let (new, parcel) = (new.expect("undamaged"), self.accepted[old].clone());
-            self.accepted.insert(new, parcel);
-            self.next = new.next();
+        let carried = log.carry(stuck.iter().copied())?;
+        for (old, new) in stuck.iter().zip((carried.first.0..carried.end.0).map(Seq)) {
+            self.accepted.insert(new, self.accepted[old].clone());
         }
+        self.next = carried.end;
         self.checkpoint(log, stuck.last().expect("some").next())
     }
 
