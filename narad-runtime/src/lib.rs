@@ -52,8 +52,12 @@ pub mod copy;
 pub mod demo;
 #[cfg(feature = "log")]
 pub mod disk;
+#[cfg(feature = "log")]
+mod group;
 #[cfg(feature = "http")]
 pub mod http;
+#[cfg(feature = "log")]
+pub mod ingress;
 #[cfg(feature = "log")]
 pub mod log;
 #[cfg(feature = "net")]

@@ -86,6 +86,8 @@ pub use error::LogError;
 pub(crate) use listing::{check_segment, digest_of};
 pub(crate) use read::Upto;
 pub use record::Record;
+#[cfg(test)]
+pub(crate) use record::tests::any_record;
 pub use recover::Recovery;
 pub(crate) use recover::{Ending, ending};
 pub use retain::{Retained, Retention};
@@ -242,6 +244,16 @@ impl SegmentLog {
 
     fn view(&self) -> MutexGuard<'_, View> {
         lock(&self.view)
+    }
+
+    /// Returns whether appends are refused until the log is opened again.
+    pub(crate) fn is_poisoned(&self) -> bool {
+        lock(&self.writer).check().is_err()
+    }
+
+    /// Returns the durable bytes of all segments.
+    pub(crate) fn bytes_now(&self) -> u64 {
+        self.view().segments.iter().map(|segment| segment.bytes).sum()
     }
 
     pub(crate) fn bounds_now(&self) -> Bounds {

@@ -3,14 +3,14 @@
 //! Whoever finds nobody at work appends for all who wait; the others sleep until their answer is
 //! there. No thread of its own is needed, and nothing is held back to make batches larger.
 
-use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use narad_core::freeze::gate::Refused;
 use narad_core::ids::{Epoch, Offset};
 
 use super::slot::{Committed, Slot, SlotError};
+use crate::group::{self, Abandoned, Group, Limits, Part};
 use crate::log::{LogError, Record};
 
 /// Why a batch was not committed. Nothing of it was acknowledged; it may be there all the same.
@@ -28,6 +28,9 @@ pub enum ProduceError {
     /// Too much waits for this partition already.
     #[error("too much waits to be written to this partition: try again in a moment")]
     Busy,
+    /// Whoever appended for all ended in the midst of it.
+    #[error("the append ended without an answer: try again, the records may be there twice then")]
+    Abandoned,
 }
 
 impl From<SlotError> for ProduceError {
@@ -43,25 +46,25 @@ impl From<SlotError> for ProduceError {
 /// The producers of one partition.
 pub struct Batcher {
     slot: Arc<Slot>,
-    queue: Mutex<Queue>,
-    /// Told whenever a batch has ended.
-    ended: Condvar,
+    group: Group<Batch, Result<Committed, ProduceError>>,
 }
 
-#[derive(Default)]
-struct Queue {
-    waiting: VecDeque<Waiting>,
-    waiting_bytes: usize,
-    writing: bool,
-    tickets: u64,
-    answers: Vec<(u64, Result<Committed, ProduceError>)>,
-}
-
-struct Waiting {
-    ticket: u64,
+/// What one producer wants to be written.
+struct Batch {
     records: Vec<Record>,
     bytes: usize,
     claimed: Option<Epoch>,
+}
+
+impl Part for Batch {
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// One append claims one reign.
+    fn joins(&self, other: &Self) -> bool {
+        self.claimed == other.claimed
+    }
 }
 
 impl fmt::Debug for Batcher {
@@ -79,7 +82,11 @@ impl Batcher {
 
     /// Makes the batcher of a slot.
     pub fn new(slot: Arc<Slot>) -> Self {
-        Self { slot, queue: Mutex::default(), ended: Condvar::new() }
+        let limits = Limits {
+            write_bytes_max: Self::APPEND_BYTES_MAX,
+            waiting_bytes_max: Self::WAITING_BYTES_MAX,
+        };
+        Self { slot, group: Group::new(limits) }
     }
 
     /// Commits records; blocks until they are acknowledged or refused.
@@ -93,38 +100,18 @@ impl Batcher {
         claimed: Option<Epoch>,
     ) -> Result<Committed, ProduceError> {
         let bytes = records.iter().map(Record::encoded_bytes).sum();
-        let mut queue = self.lock();
-        if queue.waiting_bytes.saturating_add(bytes) > Self::WAITING_BYTES_MAX {
-            return Err(ProduceError::Busy);
-        }
-        queue.tickets += 1;
-        let ticket = queue.tickets;
-        queue.waiting_bytes += bytes;
-        queue.waiting.push_back(Waiting { ticket, records, bytes, claimed });
-        loop {
-            if let Some(at) = queue.answers.iter().position(|(answered, _)| *answered == ticket) {
-                return queue.answers.swap_remove(at).1;
-            }
-            if queue.writing {
-                queue = self.ended.wait(queue).unwrap_or_else(PoisonError::into_inner);
-                continue;
-            }
-            let batch = queue.take_batch();
-            queue.writing = true;
-            drop(queue);
-            let answers = self.write(batch);
-            queue = self.lock();
-            queue.writing = false;
-            queue.answers.extend(answers);
-            self.ended.notify_all();
+        let part = Batch { records, bytes, claimed };
+        match self.group.produce(part, |batch| self.write(batch)) {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(Abandoned)) => Err(ProduceError::Abandoned),
+            Err(group::Refused::Full | group::Refused::Closed) => Err(ProduceError::Busy),
         }
     }
 
     /// Commits a batch, and each part of it alone if one part is why it cannot be written at all.
-    fn write(&self, batch: Vec<Waiting>) -> Vec<(u64, Result<Committed, ProduceError>)> {
+    fn write(&self, batch: Vec<Batch>) -> Vec<Result<Committed, ProduceError>> {
         let claimed = batch.first().and_then(|first| first.claimed);
-        let sizes: Vec<(u64, u64)> =
-            batch.iter().map(|part| (part.ticket, part.records.len() as u64)).collect();
+        let sizes: Vec<usize> = batch.iter().map(|part| part.records.len()).collect();
         let records: Vec<Record> =
             batch.iter().flat_map(|part| part.records.iter().cloned()).collect();
         match self.slot.commit(&records, claimed) {
@@ -132,53 +119,25 @@ impl Batcher {
             Err(SlotError::Log(LogError::RecordTooLarge { .. } | LogError::EmptyAppend))
                 if batch.len() > 1 =>
             {
-                let alone = |part: Waiting| {
-                    let committed = self.slot.commit(&part.records, part.claimed);
-                    (part.ticket, committed.map_err(ProduceError::from))
-                };
+                let alone = |part: Batch| Ok(self.slot.commit(&part.records, part.claimed)?);
                 batch.into_iter().map(alone).collect()
             }
             Err(error) => {
                 let error = ProduceError::from(error);
-                sizes.into_iter().map(|(ticket, _)| (ticket, Err(error.clone()))).collect()
+                sizes.iter().map(|_| Err(error.clone())).collect()
             }
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Queue {
-    /// Takes from the front what fits into one append; all of it claims the same reign.
-    fn take_batch(&mut self) -> Vec<Waiting> {
-        let claimed = self.waiting.front().and_then(|first| first.claimed);
-        let (mut batch, mut bytes) = (Vec::new(), 0);
-        while let Some(next) = self.waiting.front() {
-            let fits = batch.is_empty() || bytes + next.bytes <= Batcher::APPEND_BYTES_MAX;
-            if !fits || next.claimed != claimed {
-                break;
-            }
-            bytes += next.bytes;
-            batch.extend(self.waiting.pop_front());
-        }
-        self.waiting_bytes -= bytes;
-        batch
     }
 }
 
 /// Says to each part of a batch which offsets are its own.
-fn shares(
-    committed: &Committed,
-    sizes: &[(u64, u64)],
-) -> Vec<(u64, Result<Committed, ProduceError>)> {
+fn shares(committed: &Committed, sizes: &[usize]) -> Vec<Result<Committed, ProduceError>> {
     let mut first = committed.first;
-    let share = |&(ticket, records): &(u64, u64)| {
-        let end = Offset(first.0 + records);
+    let share = |&records: &usize| {
+        let end = Offset(first.0 + records as u64);
         let own = Committed { first, end, epoch: committed.epoch };
         first = end;
-        (ticket, Ok(own))
+        Ok(own)
     };
     sizes.iter().map(share).collect()
 }

@@ -36,11 +36,30 @@ impl SegmentLog {
             self.roll(&mut writer)?;
         }
         let modified = self.modified_times(keep)?;
-        let (count, segments_file) = {
+        let count = self.view().expired(keep, now_ms, &modified);
+        self.drop_first(count)
+    }
+
+    /// Removes the segments all of whose records are before an offset; the growing one stays.
+    pub(crate) fn drop_before(&self, offset: Offset) -> Result<Retained, LogError> {
+        if self.view().sealed_before(offset) == 0 {
+            // An append under way need not be waited for.
+            let start = self.view().start();
+            return Ok(Retained { start, segments: 0, bytes: ByteCount(0) });
+        }
+        let writer = lock(&self.writer);
+        self.check_open()?;
+        writer.check()?;
+        let count = self.view().sealed_before(offset);
+        self.drop_first(count)
+    }
+
+    /// Removes so many segments at the beginning; the caller holds the writer's lock.
+    fn drop_first(&self, count: usize) -> Result<Retained, LogError> {
+        let segments_file = {
             let view = self.view();
-            let count = view.expired(keep, now_ms, &modified);
             let growing = view.segments.len() - 1;
-            (count, view.describe(view.segments[count].base, &view.segments[count..growing]))
+            view.describe(view.segments[count].base, &view.segments[count..growing])
         };
         if count == 0 {
             let (start, bytes) = (segments_file.start, ByteCount(0));
@@ -98,6 +117,12 @@ impl SegmentLog {
 }
 
 impl View {
+    /// Counts the sealed segments that end at or before an offset.
+    fn sealed_before(&self, offset: Offset) -> usize {
+        let sealed = self.segments.len() - 1;
+        self.segments[..sealed].partition_point(|segment| segment.end <= offset)
+    }
+
     /// Counts the segments that may go; the growing one never does.
     fn expired(&self, keep: &Retention, now_ms: i64, newest_ms: &[i64]) -> usize {
         let mut bytes: u64 = self.segments.iter().map(|segment| segment.bytes).sum();

@@ -74,6 +74,7 @@ impl From<ProduceError> for ServiceError {
             ProduceError::Log(error) => Self::from(&*error),
             ProduceError::NotOpen => Self::NotServing,
             ProduceError::Busy => Self::Busy,
+            ProduceError::Abandoned => Self::OutcomeUnknown,
         }
     }
 }

@@ -1,0 +1,187 @@
+//! What a node accepts from 64 producers at once, each with one record of 1 KiB under way, beside a
+//! bare loop that writes and syncs the same records one by one on the same disk.
+//!
+//! After the table comes one line with the ratio of the two, from rounds that alternate, so that
+//! whatever else the machine does hits both alike.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use divan::Bencher;
+use divan::counter::ItemsCount;
+use narad_core::dispatch::Route;
+use narad_core::ids::{Seq, TopicId};
+use narad_runtime::disk::RealDisk;
+use narad_runtime::ingress::{Committer, IngressLog, Limits, Parcel};
+use narad_runtime::log::Record;
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+const PRODUCERS: usize = 64;
+/// Records of one producer in one run.
+const EACH: usize = 16;
+/// Records of one run of the bare loop.
+const BARE: usize = 64;
+/// Bytes of one record's value.
+const VALUE_BYTES: usize = 1 << 10;
+
+#[expect(clippy::print_stdout, reason = "a benchmark's result")]
+fn main() {
+    divan::main();
+    // Without the flag of `cargo bench` the question is only whether it works.
+    let rounds = if std::env::args().any(|argument| argument == "--bench") { 30 } else { 1 };
+    let (node, mut bare) = (Node::start(), Bare::start());
+    let [mut threads, mut tasks, mut alone] = [Duration::ZERO; 3];
+    for _ in 0..rounds {
+        threads += timed(|| node.threads());
+        tasks += timed(|| node.tasks());
+        alone += timed(|| bare.once());
+    }
+    let rate = |records: usize, took: Duration| (records * rounds) as f64 / took.as_secs_f64();
+    let (threads, tasks) = (rate(PRODUCERS * EACH, threads), rate(PRODUCERS * EACH, tasks));
+    let alone = rate(BARE, alone);
+    println!(
+        "{PRODUCERS} producers: {threads:.0} records/s as threads, {tasks:.0} as tasks; one write \
+         and one sync each: {alone:.0} records/s; {:.1} and {:.1} times ({rounds} rounds)",
+        threads / alone,
+        tasks / alone,
+    );
+}
+
+fn timed(run: impl FnOnce()) -> Duration {
+    let begin = Instant::now();
+    run();
+    begin.elapsed()
+}
+
+/// Producers that block, one thread each; whoever comes first writes for all.
+#[divan::bench]
+fn threads(bencher: Bencher<'_, '_>) {
+    let node = Node::start();
+    bencher.counter(ItemsCount::new(PRODUCERS * EACH)).bench_local(|| node.threads());
+}
+
+/// Producers that wait as tasks, while one thread writes for all.
+#[divan::bench]
+fn tasks(bencher: Bencher<'_, '_>) {
+    let node = Node::start();
+    bencher.counter(ItemsCount::new(PRODUCERS * EACH)).bench_local(|| node.tasks());
+}
+
+/// One write and one sync for each record.
+#[divan::bench]
+fn bare_loop(bencher: Bencher<'_, '_>) {
+    let mut bare = Bare::start();
+    bencher.counter(ItemsCount::new(BARE)).bench_local(|| bare.once());
+}
+
+/// What waits for a dispatcher, read from the disk and from memory: batches of 1,024 records, each
+/// the 8th of its neighbours, as for a topic of eight partitions.
+#[divan::bench(args = ["disk", "memory"])]
+fn read_for_dispatch(bencher: Bencher<'_, '_>, from: &str) {
+    const RECORDS: u64 = 8 << 10;
+    let root = tempfile::tempdir().expect("a temporary directory");
+    let cache_bytes_max = if from == "memory" { Limits::default().cache_bytes_max } else { 0 };
+    let log = open(&root, Limits { cache_bytes_max, ..Limits::default() });
+    for _ in 0..RECORDS / 64 {
+        log.append(vec![parcel(); 64]).expect("space is left");
+    }
+    let batches: Vec<Vec<Seq>> =
+        (0..8).map(|partition| (partition..RECORDS).step_by(8).map(Seq).collect()).collect();
+    bencher.counter(ItemsCount::new(RECORDS)).bench_local(|| {
+        for batch in &batches {
+            let read = log.read(batch.iter().copied(), usize::MAX).expect("readable");
+            assert_eq!(read.parcels.len(), batch.len());
+        }
+    });
+}
+
+fn parcel() -> Parcel {
+    let record = Record { value: vec![7; VALUE_BYTES].into(), ..Record::default() };
+    Parcel { topic: TopicId(1), route: Route::Any, record }
+}
+
+/// A log on a real disk, below the system's temporary directory.
+fn open(root: &TempDir, limits: Limits) -> IngressLog {
+    let disk = Arc::new(RealDisk::new(root.path()).expect("it was just made"));
+    let dir = Path::new("ingress");
+    IngressLog::create(&*disk, dir).expect("space is left");
+    IngressLog::open(disk, dir, limits, |_| {}).expect("just created").0
+}
+
+struct Node {
+    log: Arc<IngressLog>,
+    runtime: Runtime,
+    _root: TempDir,
+}
+
+impl Node {
+    fn start() -> Self {
+        let root = tempfile::tempdir().expect("a temporary directory");
+        let log = Arc::new(open(&root, Limits::default()));
+        Self { log, runtime: Runtime::new().expect("threads"), _root: root }
+    }
+
+    fn threads(&self) {
+        thread::scope(|scope| {
+            for _ in 0..PRODUCERS {
+                scope.spawn(|| {
+                    for _ in 0..EACH {
+                        self.log.append(vec![parcel()]).expect("space is left");
+                    }
+                });
+            }
+        });
+        self.dispatched();
+    }
+
+    fn tasks(&self) {
+        let _committer = Committer::start(Arc::clone(&self.log)).expect("a thread");
+        self.runtime.block_on(async {
+            let produce = |log: Arc<IngressLog>| async move {
+                for _ in 0..EACH {
+                    let ticket = log.submit(vec![parcel()]).expect("room");
+                    ticket.await.expect("space is left");
+                }
+            };
+            let producers: Vec<_> =
+                (0..PRODUCERS).map(|_| tokio::spawn(produce(Arc::clone(&self.log)))).collect();
+            for producer in producers {
+                producer.await.expect("no panic");
+            }
+        });
+        self.dispatched();
+    }
+
+    /// Lets go of everything, so that the disk does not fill up.
+    fn dispatched(&self) {
+        self.log.checkpoint(self.log.next()).expect("the disk works");
+    }
+}
+
+struct Bare {
+    file: File,
+    position: u64,
+    bytes: Vec<u8>,
+    _root: TempDir,
+}
+
+impl Bare {
+    fn start() -> Self {
+        let root = tempfile::tempdir().expect("a temporary directory");
+        let file = File::create(root.path().join("log")).expect("space is left");
+        Self { file, position: 0, bytes: vec![7; VALUE_BYTES], _root: root }
+    }
+
+    fn once(&mut self) {
+        for _ in 0..BARE {
+            self.file.write_all_at(&self.bytes, self.position).expect("space is left");
+            self.file.sync_data().expect("the disk works");
+            self.position += self.bytes.len() as u64;
+        }
+    }
+}

@@ -1,0 +1,460 @@
+//! Group commit: producers that meet share one write and one sync.
+//!
+//! Nothing is held back to make writes larger: while one is under way the next ones gather. Whoever
+//! can wait [hands a part in and takes its turn](Group::produce) at writing for all; whoever cannot
+//! block takes a [`Ticket`], and somebody else writes.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+
+/// What one producer hands in.
+pub(crate) trait Part {
+    /// Returns what it counts against the limits, in bytes.
+    fn bytes(&self) -> usize;
+
+    /// Returns whether it may be written together with another one.
+    fn joins(&self, other: &Self) -> bool;
+}
+
+/// The limits of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Limits {
+    /// Most bytes that one write takes, unless a single part is larger.
+    pub(crate) write_bytes_max: usize,
+    /// Most bytes that may wait.
+    pub(crate) waiting_bytes_max: usize,
+}
+
+/// Why a part is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// Too much waits already.
+    Full,
+    /// Nobody writes any more.
+    Closed,
+}
+
+/// Whoever was writing ended without an answer: nobody knows what became of the part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Abandoned;
+
+/// Producers that share writes. `A` is what each of them is told.
+pub(crate) struct Group<P, A> {
+    limits: Limits,
+    queue: Mutex<Queue<P, A>>,
+    /// Told when a part has come or the group is closed, for a thread that does nothing but write.
+    changed: Condvar,
+}
+
+struct Queue<P, A> {
+    waiting: VecDeque<Waiting<P, A>>,
+    waiting_bytes: usize,
+    is_writing: bool,
+    is_closed: bool,
+}
+
+struct Waiting<P, A> {
+    part: P,
+    bytes: usize,
+    /// Whether the producer takes its turn at writing when it is woken.
+    takes_turns: bool,
+    reply: Reply<A>,
+}
+
+impl<P, A> fmt::Debug for Group<P, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Group").field("limits", &self.limits).finish_non_exhaustive()
+    }
+}
+
+impl<P: Part, A> Group<P, A> {
+    pub(crate) fn new(limits: Limits) -> Self {
+        let queue = Queue {
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
+            is_writing: false,
+            is_closed: false,
+        };
+        Self { limits, queue: Mutex::new(queue), changed: Condvar::new() }
+    }
+
+    /// Hands a part in and blocks until it is answered; takes its turn at writing meanwhile.
+    ///
+    /// `write` gives one answer for each part, in their order.
+    pub(crate) fn produce(
+        &self,
+        part: P,
+        write: impl Fn(Vec<P>) -> Vec<A>,
+    ) -> Result<Result<A, Abandoned>, Refused> {
+        let ticket = self.hand_in(part, Some(this_thread()))?;
+        loop {
+            if let Some(answer) = ticket.take() {
+                return Ok(answer);
+            }
+            if !self.write_once(&write) {
+                thread::park();
+            }
+        }
+    }
+
+    /// Hands a part in, for somebody else to write.
+    pub(crate) fn submit(&self, part: P) -> Result<Ticket<A>, Refused> {
+        self.hand_in(part, None)
+    }
+
+    fn hand_in(&self, part: P, turns: Option<Waker>) -> Result<Ticket<A>, Refused> {
+        let bytes = part.bytes();
+        let mut queue = self.lock();
+        let fits = queue.waiting_bytes.saturating_add(bytes) <= self.limits.waiting_bytes_max;
+        // What is too large by itself has no better time to come again.
+        if !fits && !queue.waiting.is_empty() {
+            return Err(Refused::Full);
+        }
+        let takes_turns = turns.is_some();
+        if queue.is_closed && !takes_turns {
+            return Err(Refused::Closed);
+        }
+        let seat = Arc::new(Seat(Mutex::new(Seated::Waiting(turns))));
+        queue.waiting_bytes += bytes;
+        let reply = Reply(Arc::clone(&seat));
+        queue.waiting.push_back(Waiting { part, bytes, takes_turns, reply });
+        drop(queue);
+        if !takes_turns {
+            self.changed.notify_one();
+        }
+        Ok(Ticket(seat))
+    }
+
+    /// Writes once for those who wait; returns whether it did. Somebody else may be at it, or nobody
+    /// may wait.
+    pub(crate) fn write_once(&self, write: impl FnOnce(Vec<P>) -> Vec<A>) -> bool {
+        let batch = {
+            let mut queue = self.lock();
+            if queue.is_writing || queue.waiting.is_empty() {
+                return false;
+            }
+            queue.is_writing = true;
+            queue.take_batch(self.limits.write_bytes_max)
+        };
+        let turn = Turn(self);
+        let (parts, replies): (Vec<P>, Vec<Reply<A>>) =
+            batch.into_iter().map(|waiting| (waiting.part, waiting.reply)).unzip();
+        let answers = write(parts);
+        debug_assert_eq!(answers.len(), replies.len(), "one answer for each part");
+        // The next write is under way before anybody learns of this one.
+        drop(turn);
+        for (reply, answer) in replies.into_iter().zip(answers) {
+            reply.give(answer);
+        }
+        true
+    }
+
+    /// Writes for those who wait, until the group is closed and nobody waits.
+    pub(crate) fn write_all(&self, write: impl Fn(Vec<P>) -> Vec<A>) {
+        loop {
+            let mut queue = self.lock();
+            while queue.is_writing || (queue.waiting.is_empty() && !queue.is_closed) {
+                queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            }
+            if queue.waiting.is_empty() {
+                return;
+            }
+            drop(queue);
+            self.write_once(&write);
+        }
+    }
+
+    /// Takes tickets; so does a new group.
+    pub(crate) fn open(&self) {
+        self.lock().is_closed = false;
+    }
+
+    /// Takes no tickets any more, and ends [`write_all`](Self::write_all).
+    pub(crate) fn close(&self) {
+        self.lock().is_closed = true;
+        self.changed.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue<P, A>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<P: Part, A> Queue<P, A> {
+    /// Takes from the front what may be written together.
+    fn take_batch(&mut self, bytes_max: usize) -> Vec<Waiting<P, A>> {
+        let (mut batch, mut bytes) = (Vec::<Waiting<P, A>>::new(), 0);
+        while let Some(next) = self.waiting.front() {
+            let joins = batch.first().is_none_or(|first| {
+                bytes + next.bytes <= bytes_max && next.part.joins(&first.part)
+            });
+            if !joins {
+                break;
+            }
+            bytes += next.bytes;
+            batch.extend(self.waiting.pop_front());
+        }
+        self.waiting_bytes -= bytes;
+        batch
+    }
+}
+
+/// Somebody's turn at writing. It ends with a panic as well, or everybody would wait for ever.
+struct Turn<'a, P: Part, A>(&'a Group<P, A>);
+
+impl<P: Part, A> Drop for Turn<'_, P, A> {
+    fn drop(&mut self) {
+        let mut queue = self.0.lock();
+        queue.is_writing = false;
+        let producers = queue.waiting.iter().filter(|waiting| waiting.takes_turns);
+        // A thread that panics may be the next one as well.
+        let woken = if thread::panicking() { usize::MAX } else { 1 };
+        let next: Vec<Waker> =
+            producers.filter_map(|waiting| waiting.reply.waker()).take(woken).collect();
+        drop(queue);
+        if next.is_empty() {
+            self.0.changed.notify_one();
+        }
+        next.into_iter().for_each(Waker::wake);
+    }
+}
+
+/// Where a producer waits for its answer.
+struct Seat<A>(Mutex<Seated<A>>);
+
+enum Seated<A> {
+    Waiting(Option<Waker>),
+    Answered(Result<A, Abandoned>),
+    Left,
+}
+
+impl<A> Seat<A> {
+    fn lock(&self) -> MutexGuard<'_, Seated<A>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Leaves an answer, unless there is one.
+    fn answer(&self, answer: Result<A, Abandoned>) {
+        let mut seated = self.lock();
+        let Seated::Waiting(waker) = &mut *seated else { return };
+        let waker = waker.take();
+        *seated = Seated::Answered(answer);
+        drop(seated);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+/// The writer's end of a seat.
+struct Reply<A>(Arc<Seat<A>>);
+
+impl<A> Reply<A> {
+    fn give(self, answer: A) {
+        self.0.answer(Ok(answer));
+    }
+
+    fn waker(&self) -> Option<Waker> {
+        match &*self.0.lock() {
+            Seated::Waiting(waker) => waker.clone(),
+            Seated::Answered(_) | Seated::Left => None,
+        }
+    }
+}
+
+impl<A> Drop for Reply<A> {
+    fn drop(&mut self) {
+        self.0.answer(Err(Abandoned));
+    }
+}
+
+/// The producer's end of a seat: a future, for whatever runs futures.
+#[must_use = "only a ticket tells what became of the records"]
+pub(crate) struct Ticket<A>(Arc<Seat<A>>);
+
+impl<A> fmt::Debug for Ticket<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ticket").finish_non_exhaustive()
+    }
+}
+
+impl<A> Ticket<A> {
+    /// Takes the answer, if it is there.
+    pub(crate) fn take(&self) -> Option<Result<A, Abandoned>> {
+        let mut seated = self.0.lock();
+        match std::mem::replace(&mut *seated, Seated::Left) {
+            Seated::Answered(answer) => Some(answer),
+            before @ (Seated::Waiting(_) | Seated::Left) => {
+                *seated = before;
+                None
+            }
+        }
+    }
+
+    /// Blocks until the answer is there.
+    pub(crate) fn wait(mut self) -> Result<A, Abandoned> {
+        let waker = this_thread();
+        let mut context = Context::from_waker(&waker);
+        loop {
+            if let Poll::Ready(answer) = Pin::new(&mut self).poll(&mut context) {
+                return answer;
+            }
+            thread::park();
+        }
+    }
+}
+
+impl<A> Future for Ticket<A> {
+    type Output = Result<A, Abandoned>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if let Some(answer) = self.take() {
+            return Poll::Ready(answer);
+        }
+        match &mut *self.0.lock() {
+            Seated::Waiting(waker) => *waker = Some(context.waker().clone()),
+            // It came between the two looks.
+            Seated::Answered(_) => context.waker().wake_by_ref(),
+            Seated::Left => panic!("a ticket is answered once"),
+        }
+        Poll::Pending
+    }
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+fn this_thread() -> Waker {
+    Waker::from(Arc::new(Unpark(thread::current())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits = Limits { write_bytes_max: 10, waiting_bytes_max: 20 };
+
+    /// A part with a kind and a size.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    struct Item(u8, usize);
+
+    impl Part for Item {
+        fn bytes(&self) -> usize {
+            self.1
+        }
+
+        fn joins(&self, other: &Self) -> bool {
+            self.0 == other.0
+        }
+    }
+
+    type Items = Group<Item, usize>;
+
+    /// Answers with the number of parts that were written together.
+    fn count(parts: Vec<Item>) -> Vec<usize> {
+        vec![parts.len(); parts.len()]
+    }
+
+    #[test]
+    fn one_write_takes_from_the_front_what_joins_and_fits() {
+        let group = Items::new(LIMITS);
+        let parts = [Item(1, 4), Item(1, 6), Item(1, 1), Item(2, 1), Item(2, 1)];
+        let tickets: Vec<_> = parts.map(|part| group.submit(part).unwrap()).into();
+        let mut writes = 0;
+        while group.write_once(count) {
+            writes += 1;
+        }
+        let answers: Vec<_> = tickets.iter().map(|ticket| ticket.take().unwrap()).collect();
+        assert_eq!((writes, answers), (3, [2, 2, 1, 2, 2].map(Ok).to_vec()));
+    }
+
+    #[test]
+    fn a_part_above_the_limit_of_a_write_is_written_alone() {
+        let group = Items::new(LIMITS);
+        let tickets = [Item(1, 15), Item(1, 1)].map(|part| group.submit(part).unwrap());
+        assert!(group.write_once(count) && group.write_once(count));
+        assert_eq!(tickets.map(Ticket::wait), [Ok(1), Ok(1)]);
+    }
+
+    #[test]
+    fn what_waits_is_bounded_and_a_part_above_the_bound_is_taken_when_nothing_waits() {
+        let group = Items::new(LIMITS);
+        let large = group.submit(Item(1, 50)).unwrap();
+        assert_eq!(group.submit(Item(1, 1)).unwrap_err(), Refused::Full);
+        assert!(group.write_once(count));
+        assert_eq!(large.wait(), Ok(1));
+        let _full = group.submit(Item(1, 20)).unwrap();
+        assert_eq!(group.submit(Item(1, 1)).unwrap_err(), Refused::Full);
+    }
+
+    /// A writer that panics leaves nobody waiting: neither those whose parts it had nor those behind.
+    #[test]
+    fn a_writer_that_panics_abandons_its_own_parts_only() {
+        let group = Items::new(LIMITS);
+        let [first, second] = [Item(1, 1), Item(2, 1)].map(|part| group.submit(part).unwrap());
+        let panics = || group.write_once(|_| panic!("a fault of the writer"));
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics)).is_err());
+        assert_eq!(first.wait(), Err(Abandoned));
+        assert!(group.write_once(count));
+        assert_eq!(second.wait(), Ok(1));
+    }
+
+    #[test]
+    fn everybody_is_answered_whether_they_take_turns_or_not() {
+        const EACH: usize = 200;
+        let group = Items::new(Limits { write_bytes_max: 3, waiting_bytes_max: 100 });
+        let written = Mutex::new(0);
+        let write = |parts: Vec<Item>| {
+            *written.lock().unwrap() += parts.len();
+            count(parts)
+        };
+        thread::scope(|scope| {
+            let producers: Vec<_> = (0..6_u8)
+                .map(|kind| {
+                    let (group, write) = (&group, &write);
+                    scope.spawn(move || {
+                        for _ in 0..EACH {
+                            let part = Item(kind % 2, 1);
+                            let answer = if kind < 3 {
+                                group.produce(part, write).unwrap()
+                            } else {
+                                group.submit(part).unwrap().wait()
+                            };
+                            assert!((1..=3).contains(&answer.unwrap()));
+                        }
+                    })
+                })
+                .collect();
+            scope.spawn(|| group.write_all(write));
+            producers.into_iter().for_each(|producer| producer.join().unwrap());
+            group.close();
+        });
+        assert_eq!(*written.lock().unwrap(), 6 * EACH);
+    }
+
+    /// Producers alone: none of them has a thread that writes for it.
+    #[test]
+    fn producers_hand_the_turn_on() {
+        let group = Items::new(LIMITS);
+        thread::scope(|scope| {
+            for kind in 0..8 {
+                let group = &group;
+                scope.spawn(move || {
+                    for _ in 0..200 {
+                        group.produce(Item(kind % 3, 1), count).unwrap().unwrap();
+                    }
+                });
+            }
+        });
+        assert!(!group.write_once(count), "nothing is left");
+    }
+}
