@@ -24,7 +24,8 @@
 //! 1. Authority is given only for a life whose `Register` is applied here, while the own row says
 //!    Alive (H6, H34, case M133).
 //! 2. The lease counts from the instant at which a heartbeat was *sent*, and only once the read
-//!    barrier that the answer names is applied here (H8, H9, H31).
+//!    barrier that the answer names is applied here, and no gate still serves a reign that ended
+//!    by then: a gate is told by an operation, which may take a while (H8, H9, H28, H31).
 //! 3. A lease ends with the life that it was given to (H32).
 //! 4. One heartbeat and one proposal under way at a time; at most [`Lease::ANSWERS_MAX`] answers
 //!    wait for their barrier. At most [`Lease::EFFECTS_MAX`] effects per event (asserted).
@@ -93,7 +94,8 @@ pub struct Lease {
     ops: Ops,
     pauses: Pauses,
     life: Incarnation,
-    applied: LogIndex,
+    /// How far the log is applied here, gates and all.
+    stood: LogIndex,
     term: Term,
     leader: Option<NodeId>,
     /// When the lease ends.
@@ -168,7 +170,7 @@ impl Lease {
             me,
             ops,
             life,
-            applied: LogIndex(0),
+            stood: LogIndex(0),
             term: Term { present: lease, longer: None },
             leader: None,
             until: Instant::ORIGIN,
@@ -187,10 +189,12 @@ impl Lease {
         match event {
             Event::Wake => {}
             Event::Done(op, outcome) => self.done(now, op, outcome, out),
-            Event::Applied { index, member, lease } => {
-                self.applied = self.applied.max(index);
+            Event::Applied { member, lease } => {
                 self.term.change(now, lease);
                 self.look(now, member, out);
+            }
+            Event::Stood(index) => {
+                self.stood = self.stood.max(index);
                 self.count(out);
             }
             Event::Leader(leader) => self.leader = leader,
@@ -308,10 +312,10 @@ impl Lease {
     /// Counts the answers whose barrier is applied.
     fn count(&mut self, out: &mut Effects<Effect>) {
         let State::Registered(beating) = &mut self.state else { return };
-        let (applied, term) = (self.applied, self.term);
+        let (stood, term) = (self.stood, self.term);
         let before = self.until;
         beating.answered.retain(|(sent, index)| {
-            let counts = *index <= applied || is_planted(Bug::LeaseBeforeBarrier);
+            let counts = *index <= stood || is_planted(Bug::LeaseBeforeBarrier);
             if counts {
                 self.until = self.until.max(sent.after(term.of(*sent)));
             }

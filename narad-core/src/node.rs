@@ -187,6 +187,10 @@ pub struct Node {
     controller: Controller,
     hosts: BTreeMap<PartitionId, Host>,
     handoffs: BTreeMap<PartitionId, Handoff>,
+    /// Reigns that are over while their gates may not know it yet.
+    closing: BTreeSet<PartitionId>,
+    /// How far the log was applied when no gate served a reign that is over.
+    stood: LogIndex,
     movers: BTreeMap<PartitionId, Mover>,
     agenda: Agenda,
     sweeps: Sweeps,
@@ -235,6 +239,8 @@ impl Node {
             routes: BTreeMap::new(),
             hosts: BTreeMap::new(),
             handoffs: BTreeMap::new(),
+            closing: BTreeSet::new(),
+            stood: LogIndex(0),
             movers: BTreeMap::new(),
             agenda: Agenda::default(),
             sweeps: Sweeps::holding(held),
@@ -321,6 +327,7 @@ impl Node {
             }
             self.leave();
             self.plan_reports();
+            self.gates_stand();
             if self.inbox.is_empty() {
                 self.publish_authority();
                 return;

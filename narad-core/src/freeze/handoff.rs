@@ -223,12 +223,17 @@ impl Handoff {
         !matches!(self.hold, Hold::Open)
     }
 
+    /// Returns whether the reign is over, but the gate may not know it yet and serve on.
+    pub fn is_closing(&self) -> bool {
+        let closed = GateView { standing: Standing::Closed, under_way: None };
+        self.plan.is_none() && self.gate != closed
+    }
+
     /// Returns whether the reign is over, the gate closed, and every operation answered: only then
     /// may another reign of the same partition begin here.
     pub fn is_over(&self) -> bool {
-        let closed = GateView { standing: Standing::Closed, under_way: None };
         self.plan.is_none()
-            && self.gate == closed
+            && !self.is_closing()
             && self.listings.is_empty()
             && self.abandoned.is_empty()
             && !self.is_frozen()

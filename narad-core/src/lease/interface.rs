@@ -45,13 +45,13 @@ pub enum Event {
     Done(OpId, Outcome),
     /// The node's replica has applied entries.
     Applied {
-        /// Up to here.
-        index: LogIndex,
         /// The own row there, if there is one.
         member: Option<OwnRow>,
         /// The lease in the policy there.
         lease: Duration,
     },
+    /// Entries are applied up to here, and no gate of this node serves a reign that is over there.
+    Stood(LogIndex),
     /// Who leads, as far as this node's consensus knows.
     Leader(Option<NodeId>),
 }

@@ -89,11 +89,21 @@ impl Node {
         self.lease_looks();
     }
 
-    /// Shows the lease how far this node has come.
+    /// Shows the lease what the log says of it.
     fn lease_looks(&mut self) {
         let member = self.state.member(self.me.node).map(lease::OwnRow::from);
-        let (index, lease) = (self.state.applied(), self.state.policy().lease);
-        self.inbox.push_back(Internal::Lease(lease::Event::Applied { index, member, lease }));
+        let lease = self.state.policy().lease;
+        self.inbox.push_back(Internal::Lease(lease::Event::Applied { member, lease }));
+    }
+
+    /// Shows the lease how far this node has come, once every gate has come as far: an answer that
+    /// counted earlier would let a gate go on with a reign that is over (S7, H8).
+    pub(super) fn gates_stand(&mut self) {
+        let applied = self.state.applied();
+        if self.stood < applied {
+            self.stood = applied;
+            self.inbox.push_back(Internal::Lease(lease::Event::Stood(applied)));
+        }
     }
 
     fn halt(&mut self, halt: Halt) {

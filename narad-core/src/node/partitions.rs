@@ -116,6 +116,11 @@ impl Node {
         let mut out = Effects::default();
         handoff.handle(self.now, event, &mut out);
         let (over, deadline) = (handoff.is_over(), handoff.deadline());
+        if handoff.is_closing() {
+            self.closing.insert(partition);
+        } else {
+            self.closing.remove(&partition);
+        }
         self.agenda.set(Key::Handoff(partition), deadline);
         self.handoff_wants(partition, &mut out);
         if over {

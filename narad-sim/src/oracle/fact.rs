@@ -353,13 +353,14 @@ pub enum Fact<'a> {
         /// The directory.
         data: Attempt,
     },
-    /// Retention took everything before an offset away; durable, or so that it may be at any time.
+    /// Retention took everything before an offset away; if the disk failed in it, at the next
+    /// opening at the latest.
     Retained {
         /// The node.
         node: NodeId,
         /// The partition.
         partition: PartitionId,
-        /// The first offset that is left.
+        /// The first offset that is kept.
         start: Offset,
     },
     /// Bytes of a partition arrived in staging.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use narad_core::config::{Config, Policy};
 use narad_core::ids::{NodeId, PartitionId};
 use narad_core::metastore::{Member, State};
-use narad_core::mover::Progress;
+use narad_core::mover::{Progress, Waiting};
 
 use super::book::{Book, Witness};
 use super::l1_moves::{self, Stand};
@@ -132,7 +132,7 @@ impl Book {
             }
         }
         let Some(mut all) = Healed::new(self, config, cx) else { return };
-        self.check_moves(&mut all, cx);
+        let told = self.check_moves(&mut all, cx);
         let apart: Vec<NodeId> = self.nodes.keys().copied().filter(|n| !all.is_well(*n)).collect();
         let is_held = |member: &&Member| !l3_leaving::may_leave(member, &all, cx);
         let held: Vec<NodeId> = all.state.members().filter(is_held).map(|it| it.id).collect();
@@ -146,10 +146,17 @@ impl Book {
         for part in self.parts.values() {
             l2_freezes::check(part, &all, cx);
         }
+        for (partition, reason) in told {
+            if let Some(part) = self.part_mut(partition) {
+                part.plan.told = Some((cx.now, reason));
+            }
+        }
     }
 
-    /// Judges the moves, and takes note of what those say that wait.
-    fn check_moves(&self, all: &mut Healed<'_>, cx: &mut Cx<'_>) {
+    /// Judges the moves, and takes note of what those say that wait. Returns what of that is so at
+    /// this moment.
+    fn check_moves(&self, all: &mut Healed<'_>, cx: &mut Cx<'_>) -> Vec<(PartitionId, Waiting)> {
+        let mut now = Vec::new();
         for partition in all.state.targeted() {
             let Some(row) = all.state.assignment(partition) else { continue };
             let (Some(part), Some(target)) = (self.parts.get(&partition), row.target) else {
@@ -157,6 +164,10 @@ impl Book {
             };
             match l1_moves::judge(part, row, target, all, cx) {
                 Stand::Going => {}
+                Stand::Waits(reason) => {
+                    now.push((partition, reason));
+                    all.reported.insert(partition, reason.to_string());
+                }
                 Stand::Reported(reason) => {
                     all.reported.insert(partition, reason);
                 }
@@ -167,6 +178,7 @@ impl Book {
                 }
             }
         }
+        now
     }
 
     /// Judges what must hold once the world has had its time. Judges nothing before.

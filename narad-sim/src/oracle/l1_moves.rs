@@ -4,9 +4,10 @@
 //! After the world has begun to heal, and its ends reach each other and the leader, a move must end
 //! within the patience of the run, or stage more bytes. One that does not must report a reason that
 //! is true of the world: that a source does not answer is no reason while its process runs and is
-//! connected, nor that it is dead once it may be promoted. What needs an operator (a promotion that
-//! is refused, damage, a full or failing disk) may wait for ever, and must hold no slot if it waits
-//! for a promotion.
+//! connected, nor that it is dead once it may be promoted. Each try may find another reason, so the
+//! last true one counts until the next try has had its time. What needs an operator (a promotion
+//! that is refused, damage, a full or failing disk) may wait for ever, and must hold no slot if it
+//! waits for a promotion.
 
 use narad_core::ids::{Attempt, NodeId, PartitionId};
 use narad_core::metastore::{Assignment, State, Status};
@@ -21,6 +22,8 @@ pub(super) enum Stand {
     /// It goes on, or has not had its time yet.
     Going,
     /// It says why it does not go on, and that is so.
+    Waits(Waiting),
+    /// Why it does not go on is known, although it does not say so at this moment.
     Reported(String),
     /// It does not go on.
     Stuck(String),
@@ -81,12 +84,22 @@ pub(super) fn judge(
         return Stand::Stuck(format!("it holds a slot although {reported}"));
     }
     if is_true(part, row, target, waiting, all, cx) {
-        Stand::Reported(reported)
+        Stand::Waits(waiting)
     } else if patient {
         Stand::Going
+    } else if let Some(reason) = told(part, all, cx) {
+        Stand::Reported(reason.to_string())
     } else {
         Stand::Stuck(format!("it says that {reported}, which is not so any more"))
     }
+}
+
+/// Returns what the move waited for when it last said something true, if it has not had the time
+/// to find that out again: a try in between may end early, for want of one answer in time.
+fn told(part: &Part, all: &Healed<'_>, cx: &Cx<'_>) -> Option<Waiting> {
+    let (at, reason) = part.plan.told?;
+    let moment = all.config.retry_max + all.config.request_timeout * 4;
+    (cx.now.since(at) <= moment).then_some(reason)
 }
 
 /// Whether a move that only an operator can help counts as running.

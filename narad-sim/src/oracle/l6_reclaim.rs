@@ -15,9 +15,10 @@ use super::{Directory, s14_in_flight};
 
 /// Judges what a node's disk holds of a partition.
 pub(super) fn check(part: &Part, node: NodeId, all: &Healed<'_>, cx: &mut Cx<'_>) {
-    let Some(machines) = cx.look.node(node).filter(|machines| !machines.is_retired()) else {
-        return;
-    };
+    // Whoever the log has retired is told of nothing any more, perhaps not even of that: no barrier
+    // of its own proves anything dead, and what it holds is nobody's (S10, S15).
+    let retired = all.state.member(node).is_none_or(|member| member.retired);
+    let Some(machines) = cx.look.node(node).filter(|_| !retired) else { return };
     let moment = all.config.request_timeout * 4 + all.config.retry_max;
     if cx.now.since(part.plan.moved) <= moment {
         return;

@@ -6,6 +6,7 @@ use narad_core::ids::{
     Attempt, Epoch, Generation, Incarnation, LogIndex, MoveId, NodeId, Offset, PartitionId, Token,
 };
 use narad_core::metastore::{Assignment, Fence, Residue};
+use narad_core::mover::Waiting;
 use narad_core::partition::{Capture, Position};
 
 use super::Directory;
@@ -184,6 +185,8 @@ pub(super) struct Plan {
     pub(super) moved: Time,
     /// When its ends were last seen not to reach each other, or one of them not to be there.
     pub(super) apart: Time,
+    /// When it last waited for something that was so, and for what.
+    pub(super) told: Option<(Time, Waiting)>,
 }
 
 impl Part {

@@ -324,6 +324,14 @@ impl Bench {
     /// Starts a node's machines, in their next life, on the committed state, alone: they find
     /// nothing on their disk, and nothing else answers them.
     fn run_node(&mut self, node: u64) {
+        self.run_node_with(node, |operation| match operation {
+            Operation::Inspect(_) => Some(Outcome::Inspect(Some(Recovered::default()))),
+            _ => None,
+        });
+    }
+
+    /// As [`Self::run_node`], with other answers.
+    fn run_node_with(&mut self, node: u64, answer: impl Fn(&Operation) -> Option<Outcome>) {
         let id = NodeId(node);
         let me = Identity {
             node: id,
@@ -344,8 +352,8 @@ impl Bench {
         while let Some(event) = events.pop() {
             machines.handle(Instant::ORIGIN, event, &mut out);
             events.extend(out.drain().filter_map(|effect| match effect {
-                Effect::Run(op, Operation::Inspect(_)) => {
-                    Some(Event::Done(op, Outcome::Inspect(Some(Recovered::default()))))
+                Effect::Run(op, operation) => {
+                    answer(&operation).map(|outcome| Event::Done(op, outcome))
                 }
                 _ => None,
             }));

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use narad_core::config::Config;
 use narad_core::effects::{Effects, OpId};
-use narad_core::freeze::gate::NotFrozen;
+use narad_core::freeze::Authority;
+use narad_core::freeze::gate::{NotFrozen, Standing};
 use narad_core::freeze::handoff::FreezeFault;
 use narad_core::host;
 use narad_core::ids::*;
@@ -28,6 +29,9 @@ struct Bench {
     notes: Vec<Note>,
     /// What waits for the test.
     open: Vec<(OpId, Operation)>,
+    /// Whether the gates wait for the test as well.
+    gates_wait: bool,
+    authority: Authority,
     freezes: u64,
     sequence: u64,
 }
@@ -55,6 +59,8 @@ impl Bench {
             answers: BTreeMap::new(),
             notes: vec![],
             open: vec![],
+            gates_wait: false,
+            authority: Authority::NONE,
             freezes: 0,
             sequence: 0,
         };
@@ -100,7 +106,8 @@ impl Bench {
                     assert_eq!(self.answers.insert(id, answer), None, "answered twice");
                 }
                 Effect::Note(note) => self.notes.push(note),
-                Effect::Cancel(_) | Effect::Reply(..) | Effect::Authority(_) => {}
+                Effect::Authority(authority) => self.authority = authority,
+                Effect::Cancel(_) | Effect::Reply(..) => {}
                 Effect::Stop(stop) => panic!("{stop}"),
             }
         }
@@ -123,7 +130,9 @@ impl Bench {
                 Outcome::Host(host::Outcome::Open(Ok(opened)))
             }
             Operation::Host(_, host::Operation::Close) => Outcome::Host(host::Outcome::Close),
-            Operation::Gate(_, Gating::Stand(_)) => Outcome::Gate(GatingOutcome::Stand),
+            Operation::Gate(_, Gating::Stand(_)) if !self.gates_wait => {
+                Outcome::Gate(GatingOutcome::Stand)
+            }
             Operation::Gate(_, Gating::List { .. }) => {
                 Outcome::Gate(GatingOutcome::List(Some(listing(Epoch(1)))))
             }
@@ -267,6 +276,29 @@ fn a_source_answers_what_it_does_not_have() {
     let answer = bench.ask(5, Some(2), list(partition, move_id));
     assert_eq!(answer, Some(refused(Refusal::NotOwner)));
     assert_eq!(bench.node.serving(partition), None);
+}
+
+/// S7, H8, H28: an answer to a heartbeat counts once every gate has heard which reigns ended by
+/// then; a gate that is told slowly would be leased again for a reign that is over.
+#[test]
+fn a_lease_waits_for_the_gates_to_close() {
+    let mut bench = Bench::new();
+    bench.tell(Event::Leader(Some(n(3))));
+    let topic = bench.assign(1);
+    let partition = PartitionId { topic, index: 0 };
+    bench.gates_wait = true;
+    bench.commit(2, Command::DeleteTopic { topic });
+    let beats = |operation: &Operation| {
+        matches!(operation, Operation::Call { request: Request::Heartbeat { .. }, .. })
+    };
+    let beat = bench.take(beats);
+    let index = bench.state.applied();
+    bench.tell(Event::Done(beat, Outcome::Call(Ok(Answer::Heartbeat { index }))));
+    assert_eq!(bench.authority.lease_until, Instant::ORIGIN, "its gate still serves it");
+    let closed = Operation::Gate(partition, Gating::Stand(Standing::Closed));
+    let stand = bench.take(|operation| *operation == closed);
+    bench.tell(Event::Done(stand, Outcome::Gate(GatingOutcome::Stand)));
+    assert!(bench.authority.lease_until > bench.now);
 }
 
 /// S14, H23: no more than half of a topic is frozen at once, even if a node comes back whose moves

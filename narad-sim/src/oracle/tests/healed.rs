@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::oracle::End;
+use narad_core::mover::Waiting;
+use narad_core::node::CallFault;
 
 /// A world in which node 1 leads, the second node's machines run on what is committed, and nothing
 /// answers them.
@@ -29,6 +31,37 @@ fn a_move_that_is_silently_stuck_is_found() {
     bench.holds();
     later(&mut bench);
     bench.breaks(&["L1"]);
+}
+
+/// Covers L1: a source that does not answer is no reason while it is there; but a move that waited
+/// for something true a moment ago may have met one slow answer since.
+#[test]
+fn a_reason_that_is_not_so_counts_for_a_moment_after_one_that_was() {
+    for told in [true, false] {
+        let mut bench = Bench::cluster(3);
+        bench.plan(2);
+        bench.run_node(1);
+        let index = bench.state().applied();
+        bench.run_node_with(2, |operation| match operation {
+            Operation::Inspect(_) => Some(Outcome::Inspect(Some(Recovered::default()))),
+            Operation::Barrier => Some(Outcome::Barrier(Some(index))),
+            Operation::Call { .. } => Some(Outcome::Call(Err(CallFault::TimedOut))),
+            _ => None,
+        });
+        let waiting = bench.sight.nodes[&N2].moves().next().unwrap().1.waiting;
+        assert_eq!(waiting, Some(Waiting::SourceUnreachable));
+        healing(&mut bench);
+        let patience = bench.oracle.patience();
+        for _ in 0..3 {
+            bench.pass(patience);
+            if told {
+                let plan = &mut bench.oracle.book.parts.values_mut().next().unwrap().plan;
+                plan.told = Some((bench.sight.now, Waiting::CopyUnverifiable));
+            }
+            bench.tell(Fact::Tick);
+        }
+        assert_eq!(bench.broken().contains(&"L1"), !told);
+    }
 }
 
 /// Covers L1: a target that is not there is a reason.
@@ -194,6 +227,30 @@ fn an_old_directory_that_stays_is_found() {
     bench.set_log(3, old, 0, &[], 0);
     bench.oracle.finish_liveness(0, &bench.sight);
     assert!(bench.broken().contains(&"L6"));
+}
+
+/// Covers L6 and S15: a node that the log has retired while it was down never hears of it, and has
+/// no barrier by which it could set anything aside; one that only drains has.
+#[test]
+fn what_a_retired_node_holds_may_stay() {
+    for stays in [true, false] {
+        let mut bench = Bench::cluster(4);
+        bench.run_node(3);
+        let (node, incarnation) = (NodeId(3), Incarnation(2));
+        let no = AttemptNo { incarnation, n: 0 };
+        bench.set_log(3, Attempt { move_id: MoveId(0), destination: node, no }, 0, &[], 0);
+        bench.commit_from(1, Command::SetDraining { node, on: true }, Origin::Operator);
+        bench.commit(3, Command::DrainedOut { node, incarnation });
+        if !stays {
+            bench.commit(1, Command::Retire { node, receipt: None });
+            assert!(bench.state().member(node).unwrap().retired);
+            assert!(!bench.sight.nodes[&node].is_retired(), "it was not told");
+        }
+        healing(&mut bench);
+        later(&mut bench);
+        bench.oracle.finish_liveness(0, &bench.sight);
+        assert_eq!(bench.broken().contains(&"L6"), stays);
+    }
 }
 
 /// Covers S11: a record that was answered with 202 and never delivered, where it is served.
