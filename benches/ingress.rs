@@ -21,11 +21,11 @@ use narad_runtime::log::Record;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-const PRODUCERS: usize = 64;
+const PRODUCERS: u32 = 64;
 /// Records of one producer in one run.
-const EACH: usize = 16;
+const EACH: u32 = 16;
 /// Records of one run of the bare loop.
-const BARE: usize = 64;
+const BARE: u32 = 64;
 /// Bytes of one record's value.
 const VALUE_BYTES: usize = 1 << 10;
 
@@ -41,7 +41,7 @@ fn main() {
         tasks += timed(|| node.tasks());
         alone += timed(|| bare.once());
     }
-    let rate = |records: usize, took: Duration| (records * rounds) as f64 / took.as_secs_f64();
+    let rate = |records: u32, took: Duration| f64::from(records * rounds) / took.as_secs_f64();
     let (threads, tasks) = (rate(PRODUCERS * EACH, threads), rate(PRODUCERS * EACH, tasks));
     let alone = rate(BARE, alone);
     println!(
@@ -79,25 +79,32 @@ fn bare_loop(bencher: Bencher<'_, '_>) {
     bencher.counter(ItemsCount::new(BARE)).bench_local(|| bare.once());
 }
 
-/// What waits for a dispatcher, read from the disk and from memory: batches of 1,024 records, each
-/// the 8th of its neighbours, as for a topic of eight partitions.
-#[divan::bench(args = ["disk", "memory"])]
-fn read_for_dispatch(bencher: Bencher<'_, '_>, from: &str) {
-    const RECORDS: u64 = 8 << 10;
+/// What waits for a dispatcher after a restart, in batches of 256 records: each of them the n-th of
+/// its neighbours, as for so many partitions.
+#[divan::bench(args = [1, 8, 64])]
+fn read_for_dispatch(bencher: Bencher<'_, '_>, partitions: u64) {
+    const RECORDS: u64 = 16 << 10;
     let root = tempfile::tempdir().expect("a temporary directory");
-    let cache_bytes_max = if from == "memory" { Limits::default().cache_bytes_max } else { 0 };
-    let log = open(&root, Limits { cache_bytes_max, ..Limits::default() });
+    let log = open(&root);
     for _ in 0..RECORDS / 64 {
         log.append(vec![parcel(); 64]).expect("space is left");
     }
-    let batches: Vec<Vec<Seq>> =
-        (0..8).map(|partition| (partition..RECORDS).step_by(8).map(Seq).collect()).collect();
-    bencher.counter(ItemsCount::new(RECORDS)).bench_local(|| {
-        for batch in &batches {
-            let read = log.read(batch.iter().copied(), usize::MAX).expect("readable");
-            assert_eq!(read.parcels.len(), batch.len());
-        }
-    });
+    log.close().expect("the disk works");
+    let batch = |first: u64| {
+        let step = usize::try_from(partitions).expect("small");
+        (first..RECORDS).step_by(step).take(256).map(Seq).collect::<Vec<_>>()
+    };
+    let starts = (0..RECORDS).step_by(256 * usize::try_from(partitions).expect("small"));
+    let batches: Vec<_> = starts.flat_map(|at| (at..at + partitions).map(batch)).collect();
+    bencher.counter(ItemsCount::new(RECORDS)).with_inputs(|| open(&root)).bench_local_values(
+        |log| {
+            let read = |batch: &Vec<Seq>| {
+                let read = log.read(batch.iter().copied(), usize::MAX).expect("readable");
+                read.parcels.len() as u64
+            };
+            assert_eq!(batches.iter().map(read).sum::<u64>(), RECORDS);
+        },
+    );
 }
 
 fn parcel() -> Parcel {
@@ -106,11 +113,11 @@ fn parcel() -> Parcel {
 }
 
 /// A log on a real disk, below the system's temporary directory.
-fn open(root: &TempDir, limits: Limits) -> IngressLog {
+fn open(root: &TempDir) -> IngressLog {
     let disk = Arc::new(RealDisk::new(root.path()).expect("it was just made"));
     let dir = Path::new("ingress");
     IngressLog::create(&*disk, dir).expect("space is left");
-    IngressLog::open(disk, dir, limits, |_| {}).expect("just created").0
+    IngressLog::open(disk, dir, Limits::default(), |_| {}).expect("just created").0
 }
 
 struct Node {
@@ -122,7 +129,7 @@ struct Node {
 impl Node {
     fn start() -> Self {
         let root = tempfile::tempdir().expect("a temporary directory");
-        let log = Arc::new(open(&root, Limits::default()));
+        let log = Arc::new(open(&root));
         Self { log, runtime: Runtime::new().expect("threads"), _root: root }
     }
 

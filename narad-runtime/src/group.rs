@@ -435,7 +435,9 @@ mod tests {
                 })
                 .collect();
             scope.spawn(|| group.write_all(write));
-            producers.into_iter().for_each(|producer| producer.join().unwrap());
+            for producer in producers {
+                producer.join().unwrap();
+            }
             group.close();
         });
         assert_eq!(*written.lock().unwrap(), 6 * EACH);

@@ -1,6 +1,6 @@
 //! Parcels that were appended or read lately.
 //!
-//! A batch is made of the records of one partition, which lie far apart in a log that all partitions
+//! A batch is made of the records of one partition, which lie apart in a log that all partitions
 //! share. Whoever reads one of them therefore reads its neighbours, and the batches of the other
 //! partitions find those here. While the dispatcher keeps up it reads nothing from the disk at all.
 

@@ -11,8 +11,11 @@ use super::{IngressError, IngressLog, Parcel};
 use crate::log::{LogError, SegmentLog, lock};
 use crate::store::PartitionLog as _;
 
-/// What is read around one parcel, in bytes.
+/// What is read from one parcel on if others nearby are wanted, in bytes.
 const NEIGHBOURS_BYTES: usize = 256 << 10;
+/// How near the next parcel must be for that. Neighbours are worth reading if a good part of them
+/// is sent before the cache forgets them; of records that lie further apart each is read alone.
+const NEAR: u64 = 32;
 /// Piece in which a log is read from end to end, in bytes.
 const PIECE_BYTES: usize = 1 << 20;
 
@@ -48,8 +51,10 @@ impl IngressLog {
     ) -> Result<Read, IngressError> {
         let mut read = Read::default();
         let mut bytes = 0;
-        for seq in seqs {
-            let Some(parcel) = self.find(seq)? else {
+        let mut seqs = seqs.into_iter().peekable();
+        while let Some(seq) = seqs.next() {
+            let is_near = seqs.peek().is_some_and(|next| next.0.abs_diff(seq.0) <= NEAR);
+            let Some(parcel) = self.find(seq, is_near)? else {
                 read.lost.push(seq);
                 continue;
             };
@@ -63,7 +68,7 @@ impl IngressLog {
     }
 
     /// Finds one parcel, or `None` if its bytes are damaged.
-    fn find(&self, seq: Seq) -> Result<Option<Parcel>, IngressError> {
+    fn find(&self, seq: Seq, is_near: bool) -> Result<Option<Parcel>, IngressError> {
         if let Some(parcel) = lock(&self.cache).find(seq) {
             return Ok(Some(parcel));
         }
@@ -72,7 +77,9 @@ impl IngressLog {
         if seq.0 >= end.0 {
             return Err(LogError::AheadOfHwm { asked: Offset(seq.0), hwm: end }.into());
         }
-        match parcels(&log, seq, NEIGHBOURS_BYTES)? {
+        // Several of them must fit into the cache, or they are read for nothing.
+        let neighbours = NEIGHBOURS_BYTES.min(self.limits.cache_bytes_max / 4);
+        match parcels(&log, seq, if is_near { neighbours.max(1) } else { 1 })? {
             Found::Damaged { .. } => Ok(None),
             Found::Parcels(found) => {
                 let found: Vec<Parcel> = found.into_iter().map(|(_, parcel)| parcel).collect();

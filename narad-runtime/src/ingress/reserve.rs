@@ -26,7 +26,7 @@ pub(super) fn fill(disk: &dyn Disk, dir: &Path) -> Result<(), DiskError> {
     }
     // Written rather than extended, or the file would have a length and no space.
     let filled = disk.open(&path, Open::Create).and_then(|file| {
-        file.write_at(0, &[0; RESERVE_BYTES])?;
+        file.write_at(0, &vec![0; RESERVE_BYTES])?;
         file.sync()
     });
     match filled {
