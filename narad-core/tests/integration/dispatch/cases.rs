@@ -249,6 +249,25 @@ fn a_node_that_hangs_holds_up_nobody_else() {
     world.assert_done();
 }
 
+/// R40, L1: a node that comes back is not left to rest until its time is up.
+#[test]
+fn a_node_that_registers_again_is_tried_shortly() {
+    let mut world = World::new(&[3]);
+    world.produce(Route::Partition(1));
+    for _ in 0..12 {
+        world.end(0, UNREACHABLE);
+        wake_until_sent(&mut world);
+    }
+    world.end(0, UNREACHABLE);
+    let since = world.now;
+    world.cluster.register(NodeId(2));
+    world.apply_all();
+    wake_until_sent(&mut world);
+    assert!(world.now.since(since) < world.config.retry_min);
+    world.finish();
+    world.assert_done();
+}
+
 /// A timeout of one partition says nothing of a node that answers others meanwhile.
 #[test]
 fn a_partition_that_hangs_is_not_its_node() {
