@@ -75,16 +75,13 @@ impl Dispatch {
             for item in topic.loose.iter() {
                 load.take(&self.ledger, item.low, item.bytes());
             }
-            for (index, lane) in &mut topic.lanes {
+            for lane in topic.lanes.values_mut() {
                 if lane.is_sending() {
                     continue;
                 }
                 let bound = lane.batch.iter().flat_map(|batch| &batch.items);
                 for item in bound.chain(lane.numbered.iter()).chain(lane.keyed.iter()) {
                     lane.carrying |= load.take(&self.ledger, item.low, item.bytes());
-                }
-                if lane.carrying {
-                    topic.strays.remove(index);
                 }
             }
             topic.carrying = load.records.len() > before;

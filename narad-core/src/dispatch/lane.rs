@@ -31,7 +31,7 @@ pub(super) struct Topic {
     pub(super) cursor: u32,
     /// Whether it has a turn among those with something that may go anywhere.
     pub(super) has_turn: bool,
-    /// Whether what may go anywhere is being carried.
+    /// Whether some of it is being carried: what may go anywhere stays meanwhile.
     pub(super) carrying: bool,
     /// Whether the topic is gone, and only the last answers are waited for.
     pub(super) is_over: bool,

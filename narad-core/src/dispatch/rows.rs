@@ -167,7 +167,7 @@ impl Dispatch {
             }
             Some(_) => {}
         }
-        if !lane.keyed.is_empty() && !lane.carrying && lane.is_shut(row, state) {
+        if !lane.keyed.is_empty() && lane.is_shut(row, state) {
             topic.strays.insert(index);
             self.give_turn(id);
         } else {

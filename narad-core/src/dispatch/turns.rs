@@ -166,7 +166,7 @@ impl Dispatch {
         false
     }
 
-    /// Finds a partition that takes records: owned by a live node, not shut, with nothing under way.
+    /// Finds a partition that takes records: owned by a live node, with nothing under way or stuck.
     /// One whose node does not answer is the last choice.
     fn pick(&self, state: &State, topic: &Topic) -> Pick {
         let partitions = topic.partitions.unwrap_or(0);
@@ -175,12 +175,10 @@ impl Dispatch {
         for step in 0..partitions {
             let index = (topic.cursor % partitions + step) % partitions;
             let Some(row) = state.assignment(topic.partition(index)) else { continue };
-            let is_free = topic.lanes.get(&index).is_none_or(|lane| {
-                lane.batch.is_none()
-                    && !lane.carrying
-                    && lane.pause.is_none()
-                    && !lane.is_shut(Some(row), state)
-            });
+            let is_free = topic
+                .lanes
+                .get(&index)
+                .is_none_or(|lane| lane.batch.is_none() && !lane.carrying && lane.pause.is_none());
             if !is_free || !is_live(state, row.owner) {
                 continue;
             }

@@ -207,7 +207,10 @@ fn a_partition_that_takes_nothing_for_long_is_left() {
     world.end(0, full);
     world.produce(Route::Key(1));
     let since = world.now;
-    while world.dispatch.progress().rerouted == 0 {
+    for _ in 0..100 {
+        if world.dispatch.progress().rerouted > 0 {
+            break;
+        }
         match sends(&world).first() {
             None => assert!(world.wake()),
             Some((1, ..)) => world.end(0, full),
@@ -242,6 +245,25 @@ fn a_node_that_hangs_holds_up_nobody_else() {
         }
         world.wake();
     }
+    world.finish();
+    world.assert_done();
+}
+
+/// R40, L1: a node that comes back is not left to rest until its time is up.
+#[test]
+fn a_node_that_registers_again_is_tried_shortly() {
+    let mut world = World::new(&[3]);
+    world.produce(Route::Partition(1));
+    for _ in 0..12 {
+        world.end(0, UNREACHABLE);
+        wake_until_sent(&mut world);
+    }
+    world.end(0, UNREACHABLE);
+    let since = world.now;
+    world.cluster.register(NodeId(2));
+    world.apply_all();
+    wake_until_sent(&mut world);
+    assert!(world.now.since(since) < world.config.retry_min);
     world.finish();
     world.assert_done();
 }
