@@ -400,7 +400,10 @@ impl World {
         self.carry_out(machine, &mut actions);
         self.actions = actions;
         if let Err(error) = fed {
-            self.end_by_itself(machine, &error.to_string());
+            // A step may have ended it already.
+            if self.machines[machine].process.is_some() {
+                self.end_by_itself(machine, &error.to_string());
+            }
             return;
         }
         self.plan_wake(machine);

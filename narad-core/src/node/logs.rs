@@ -100,7 +100,7 @@ impl Node {
     /// counted earlier would let a gate go on with a reign that is over (S7, H8).
     pub(super) fn gates_stand(&mut self) {
         let applied = self.state.applied();
-        if self.stood < applied {
+        if self.closing.is_empty() && self.stood < applied {
             self.stood = applied;
             self.inbox.push_back(Internal::Lease(lease::Event::Stood(applied)));
         }
