@@ -370,6 +370,11 @@ impl Oracle {
         {
             l2_renewals::revokes(part, (node, *token), *cause, &self.config, cx);
         }
+        if let Note::Host(partition, narad_core::host::Note::Opened { epoch, .. }) = note
+            && let Some(part) = self.book.part_mut(*partition)
+        {
+            s04_hidden_tail::reopened(part, node, *epoch, cx);
+        }
         let Note::Mover(partition, note) = note else { return };
         let target = self.book.state().and_then(|state| state.assignment(*partition)?.target);
         let Some(part) = self.book.part_mut(*partition).filter(|_| target == Some(node)) else {
@@ -397,10 +402,8 @@ impl Oracle {
             let of = (frozen.token.epoch, frozen.token.no.incarnation);
             frozen.node == node && Some(of) != reign
         });
-        if let Some((epoch, _)) = reign {
-            s04_hidden_tail::serves(part, node, epoch, cx);
-        }
         if let Some((epoch, _)) = reign.filter(|(epoch, _)| before != Some(*epoch)) {
+            s04_hidden_tail::serves(part, node, epoch, cx);
             s03_owner_has_data::serves(part, node, epoch, cx);
         }
         self.book.check_writers_of(partition, cx);

@@ -37,8 +37,8 @@ pub(super) fn exposed(part: &mut Part, node: NodeId, epoch: Epoch, hwm: Offset, 
     }
 }
 
-/// A gate begins to serve: what was visible in its reign is so again, and of a reign that began
-/// without the old owner's freeze everything is (H42, H43).
+/// A gate begins to serve, or its log is ready again: what was visible in its reign is so again, and
+/// of a reign that began without the old owner's freeze everything is (H42, H43).
 pub(super) fn serves(part: &mut Part, node: NodeId, epoch: Epoch, cx: &mut Cx<'_>) {
     let Some((end, hwm, visible)) = part.opened.remove(&node) else { return };
     let reign = part.reign(epoch).filter(|reign| reign.owner == node);
@@ -48,6 +48,13 @@ pub(super) fn serves(part: &mut Part, node: NodeId, epoch: Epoch, cx: &mut Cx<'_
         cx.breach("S16", part.id, || {
             format!("{node:?} serves {epoch:?} up to {hwm:?} only, {due:?} is visible")
         });
+    }
+}
+
+/// A log is ready that was opened anew below a gate that stood as serving all the while.
+pub(super) fn reopened(part: &mut Part, node: NodeId, epoch: Epoch, cx: &mut Cx<'_>) {
+    if part.serving.iter().any(|serving| (serving.node, serving.epoch) == (node, epoch)) {
+        serves(part, node, epoch, cx);
     }
 }
 

@@ -37,6 +37,27 @@ fn an_acknowledgement_of_another_owner_is_found() {
     bench.breaks(&["S2"]);
 }
 
+/// Covers S16: below a gate that serves on, a log that was opened anew is judged once it is ready.
+#[test]
+fn a_log_that_is_opened_anew_shows_what_was_visible() {
+    for (hwm, is_found) in [(2, false), (1, true)] {
+        let mut bench = Bench::cluster(3);
+        let (node, partition) = (N1, bench.p(0));
+        bench.tell(Fact::Closed { node, partition });
+        let part = bench.oracle.book.parts.values_mut().next().unwrap();
+        part.reigns[0].visible = Offset(2);
+        bench.set_log(1, BIRTH, 0, &[11, 12], hwm);
+        bench.open(1, BIRTH, 0);
+        // The row has changed while the log was opened.
+        bench.serve(1, 1, 1);
+        bench.holds();
+        let opened = narad_core::host::Note::Opened { epoch: Epoch(1), end: Offset(2) };
+        let note = narad_core::node::Note::Host(partition, opened);
+        bench.tell(Fact::Noted(node, &note));
+        if is_found { bench.breaks(&["S16"]) } else { bench.holds() }
+    }
+}
+
 /// Covers S3: a log that is too short, one with a gap, one that is not there, one made anew.
 #[test]
 fn serving_without_the_data_is_found() {
