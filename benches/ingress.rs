@@ -1,13 +1,15 @@
 //! What a node accepts from 64 producers at once, each with one record of 1 KiB under way, beside a
 //! bare loop that writes and syncs the same records one by one on the same disk.
 //!
-//! After the table comes one line with the ratio of the two, from rounds that alternate, so that
-//! whatever else the machine does hits both alike.
+//! After the table come lines with the ratio of the two, from rounds that alternate, so that whatever
+//! else the machine does hits both alike, and with how many records shared a sync. On a disk whose
+//! syncs cost the same for a record as for many, the ratio is that number.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,7 +18,7 @@ use divan::counter::ItemsCount;
 use narad_core::dispatch::Route;
 use narad_core::ids::{Seq, TopicId};
 use narad_runtime::disk::RealDisk;
-use narad_runtime::ingress::{Committer, IngressLog, Limits, Parcel};
+use narad_runtime::ingress::{Committer, Dispatcher, IngressLog, Limits, Parcel};
 use narad_runtime::log::Record;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -36,20 +38,26 @@ fn main() {
     let rounds = if std::env::args().any(|argument| argument == "--bench") { 30 } else { 1 };
     let (node, mut bare) = (Node::start(), Bare::start());
     let [mut threads, mut tasks, mut alone] = [Duration::ZERO; 3];
+    let [mut by_threads, mut by_tasks] = [0; 2];
     for _ in 0..rounds {
         threads += timed(|| node.threads());
+        by_threads += node.syncs.swap(0, Ordering::Relaxed);
         tasks += timed(|| node.tasks());
+        by_tasks += node.syncs.swap(0, Ordering::Relaxed);
         alone += timed(|| bare.once());
     }
     let rate = |records: u32, took: Duration| f64::from(records * rounds) / took.as_secs_f64();
-    let (threads, tasks) = (rate(PRODUCERS * EACH, threads), rate(PRODUCERS * EACH, tasks));
     let alone = rate(BARE, alone);
-    println!(
-        "{PRODUCERS} producers: {threads:.0} records/s as threads, {tasks:.0} as tasks; one write \
-         and one sync each: {alone:.0} records/s; {:.1} and {:.1} times ({rounds} rounds)",
-        threads / alone,
-        tasks / alone,
-    );
+    println!("one write and one sync for each record: {alone:.0} records/s ({rounds} rounds)");
+    for (name, took, syncs) in [("threads", threads, by_threads), ("tasks", tasks, by_tasks)] {
+        let rate = rate(PRODUCERS * EACH, took);
+        let shared = f64::from(PRODUCERS * EACH * rounds) / f64::from(syncs);
+        println!(
+            "{PRODUCERS} producers as {name}: {rate:.0} records/s, {:.1} times as many; \
+             {shared:.1} records for each sync",
+            rate / alone,
+        );
+    }
 }
 
 fn timed(run: impl FnOnce()) -> Duration {
@@ -85,7 +93,7 @@ fn bare_loop(bencher: Bencher<'_, '_>) {
 fn read_for_dispatch(bencher: Bencher<'_, '_>, partitions: u64) {
     const RECORDS: u64 = 16 << 10;
     let root = tempfile::tempdir().expect("a temporary directory");
-    let log = open(&root);
+    let log = open(&root, |_| {});
     for _ in 0..RECORDS / 64 {
         log.append(vec![parcel(); 64]).expect("space is left");
     }
@@ -96,15 +104,16 @@ fn read_for_dispatch(bencher: Bencher<'_, '_>, partitions: u64) {
     };
     let starts = (0..RECORDS).step_by(256 * usize::try_from(partitions).expect("small"));
     let batches: Vec<_> = starts.flat_map(|at| (at..at + partitions).map(batch)).collect();
-    bencher.counter(ItemsCount::new(RECORDS)).with_inputs(|| open(&root)).bench_local_values(
-        |log| {
+    bencher
+        .counter(ItemsCount::new(RECORDS))
+        .with_inputs(|| open(&root, |_| {}))
+        .bench_local_values(|log| {
             let read = |batch: &Vec<Seq>| {
                 let read = log.read(batch.iter().copied(), usize::MAX).expect("readable");
                 read.parcels.len() as u64
             };
             assert_eq!(batches.iter().map(read).sum::<u64>(), RECORDS);
-        },
-    );
+        });
 }
 
 fn parcel() -> Parcel {
@@ -113,15 +122,17 @@ fn parcel() -> Parcel {
 }
 
 /// A log on a real disk, below the system's temporary directory.
-fn open(root: &TempDir) -> IngressLog {
+fn open(root: &TempDir, dispatcher: impl Dispatcher + 'static) -> IngressLog {
     let disk = Arc::new(RealDisk::new(root.path()).expect("it was just made"));
     let dir = Path::new("ingress");
     IngressLog::create(&*disk, dir).expect("space is left");
-    IngressLog::open(disk, dir, Limits::default(), |_| {}).expect("just created").0
+    IngressLog::open(disk, dir, Limits::default(), dispatcher).expect("just created").0
 }
 
 struct Node {
     log: Arc<IngressLog>,
+    /// The dispatcher is told once for each sync.
+    syncs: Arc<AtomicU32>,
     runtime: Runtime,
     _root: TempDir,
 }
@@ -129,8 +140,13 @@ struct Node {
 impl Node {
     fn start() -> Self {
         let root = tempfile::tempdir().expect("a temporary directory");
-        let log = Arc::new(open(&root));
-        Self { log, runtime: Runtime::new().expect("threads"), _root: root }
+        let syncs = Arc::new(AtomicU32::new(0));
+        let counter = Arc::clone(&syncs);
+        let count = move |_| {
+            counter.fetch_add(1, Ordering::Relaxed);
+        };
+        let log = Arc::new(open(&root, count));
+        Self { log, syncs, runtime: Runtime::new().expect("threads"), _root: root }
     }
 
     fn threads(&self) {
