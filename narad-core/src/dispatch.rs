@@ -32,7 +32,8 @@
 //!    second copy can be told from the first (R36, R37).
 //! 3. One batch under way for each partition, and the same number for the same records until they
 //!    are taken: within one reign, and while neither end restarts, a partition gets the records that
-//!    are its own in the order of acceptance, once.
+//!    are its own in the order of acceptance, once. A keyed one that was on its way to a sibling, which
+//!    then could not be reached, may come home late: that is the seam of a shut partition (R47).
 //! 4. Records asked for by number, and those of a topic with one partition, wait for it (H23).
 //! 5. Records are dropped only if their topic was not there after a barrier that began after they
 //!    were accepted (case R162).
@@ -40,8 +41,8 @@
 //!    are left for others; one that does not answer has one. Each partition with something to send
 //!    has its turn. At most [`Dispatch::EFFECTS_MAX`] effects of one event, and two for each batch
 //!    that may be under way (asserted).
-//! 7. A record that waits takes 12 bytes, or 16 while its topic is unknown, and some for each
-//!    partition with something to send.
+//! 7. A record that waits takes 12 bytes, or 16 while its topic is unknown, one more for each
+//!    position from the checkpoint on, and some for each partition with something to send.
 //! 8. It never gives up: every pause ends in another try (L1).
 //!
 //! # After a restart

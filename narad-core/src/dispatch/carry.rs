@@ -50,7 +50,7 @@ impl Dispatch {
                 || (span >= max / 8 * 7 && waiting <= eighth * 7)
         };
         let ledger = &self.ledger;
-        let bytes = (ledger.span_bytes(), ledger.waiting_bytes());
+        let bytes = (ledger.span_bytes_min(), ledger.waiting_bytes());
         let records = (ledger.span_records(), ledger.waiting_records());
         pinned(bytes.0, bytes.1, self.tuning.backlog_bytes_max)
             || pinned(records.0, records.1, self.tuning.backlog_records_max)

@@ -142,6 +142,9 @@ pub enum Effect {
 pub enum Operation {
     /// Bring records to the owner of a partition and have them appended, all or none. The node
     /// itself may be the owner: its gate is asked like any other.
+    ///
+    /// The owner looks first whether it has taken this number, and then at anything else, such as
+    /// the length: under one number the records may become fewer, never others.
     Send {
         /// The owner, as this node's replica has it.
         to: NodeId,

@@ -4,10 +4,10 @@ use alloc::collections::VecDeque;
 
 use crate::ids::Seq;
 
-/// One bit for each position from the checkpoint on, and the bytes of each 64 of them.
+/// One bit for each position from the checkpoint on, and the bytes of each [`WIDTH`] of them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Ledger {
-    /// Position of the first block, a multiple of 64.
+    /// Position of the first block, a multiple of [`WIDTH`].
     base: u64,
     blocks: VecDeque<Block>,
     next: Seq,
@@ -16,11 +16,14 @@ pub(super) struct Ledger {
     span_bytes: u64,
 }
 
-/// What is known of 64 consecutive positions.
+/// How many positions share one sum of bytes: it takes a byte for each of them.
+const WIDTH: u64 = 16;
+
+/// What is known of [`WIDTH`] consecutive positions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Block {
     /// A bit for each record that has not arrived.
-    waiting: u64,
+    waiting: u16,
     /// The bytes of all records in it.
     bytes: u64,
 }
@@ -33,7 +36,7 @@ impl Ledger {
     /// Starts with nothing waiting; the first record will be at `next` or later.
     pub(super) fn new(next: Seq) -> Self {
         Self {
-            base: next.0 & !63,
+            base: next.0 / WIDTH * WIDTH,
             blocks: VecDeque::new(),
             next,
             waiting_records: 0,
@@ -55,16 +58,16 @@ impl Ledger {
     /// If the position is below the checkpoint, or taken, or too far ahead of the oldest.
     pub(super) fn insert(&mut self, seq: Seq, bytes: u32) {
         if self.blocks.is_empty() {
-            self.base = self.base.max(seq.0 & !63);
+            self.base = self.base.max(seq.0 / WIDTH * WIDTH);
         }
         let ahead = seq.0.checked_sub(self.base).expect("nothing comes before the checkpoint");
         assert!(ahead < Self::SPAN_MAX, "{seq:?} is too far from {}", self.base);
-        let at = usize::try_from(ahead / 64).expect("the span is bounded");
+        let at = usize::try_from(ahead / WIDTH).expect("the span is bounded");
         if at >= self.blocks.len() {
             self.blocks.resize(at + 1, Block::default());
         }
         let block = self.blocks.get_mut(at).expect("there are enough");
-        let bit = 1 << (seq.0 % 64);
+        let bit = 1 << (seq.0 % WIDTH);
         assert!(block.waiting & bit == 0, "{seq:?} is told once");
         block.waiting |= bit;
         block.bytes += u64::from(bytes);
@@ -83,9 +86,9 @@ impl Ledger {
         let block = seq
             .0
             .checked_sub(self.base)
-            .and_then(|ahead| usize::try_from(ahead / 64).ok())
+            .and_then(|ahead| usize::try_from(ahead / WIDTH).ok())
             .and_then(|at| self.blocks.get_mut(at));
-        let bit = 1 << (seq.0 % 64);
+        let bit = 1 << (seq.0 % WIDTH);
         let block = block.filter(|block| block.waiting & bit != 0);
         block.expect("only what waits is let go of").waiting &= !bit;
         self.waiting_records -= 1;
@@ -100,15 +103,15 @@ impl Ledger {
             self.span_bytes = 0;
         }
         while let Some(front) = self.blocks.front() {
-            if front.waiting != 0 || self.base + 64 > self.next.0 {
+            if front.waiting != 0 || self.base + WIDTH > self.next.0 {
                 break;
             }
             self.span_bytes -= front.bytes;
             self.blocks.pop_front();
-            self.base += 64;
+            self.base += WIDTH;
         }
         if self.blocks.is_empty() {
-            self.base = self.base.max(self.next.0 & !63);
+            self.base = self.base.max(self.next.0 / WIDTH * WIDTH);
         }
     }
 
@@ -119,7 +122,7 @@ impl Ledger {
         }
         let first = self.blocks.iter().enumerate().find(|(_, block)| block.waiting != 0);
         first.map_or(self.next, |(at, block)| {
-            Seq(self.base + 64 * at as u64 + u64::from(block.waiting.trailing_zeros()))
+            Seq(self.base + WIDTH * at as u64 + u64::from(block.waiting.trailing_zeros()))
         })
     }
 
@@ -142,10 +145,16 @@ impl Ledger {
         self.waiting_bytes
     }
 
-    /// Returns the bytes from the oldest waiting record to the end of the log, give or take the
-    /// 63 records before it.
+    /// Returns the bytes from the oldest waiting record to the end of the log, and of less than
+    /// [`WIDTH`] records before it.
     pub(super) const fn span_bytes(&self) -> u64 {
         self.span_bytes
+    }
+
+    /// Returns the same, but of less than [`WIDTH`] records after the oldest: nothing that has
+    /// arrived before it is in there.
+    pub(super) fn span_bytes_min(&self) -> u64 {
+        self.span_bytes - self.blocks.front().map_or(0, |front| front.bytes)
     }
 
     /// Returns the positions from the oldest waiting record to the end of the log.

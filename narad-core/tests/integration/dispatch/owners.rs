@@ -103,13 +103,13 @@ impl Log {
     /// R36, R37, invariant 3: within one opening of the log and one life of the ingress node, no
     /// record is there twice, and the records of the partition itself are in the order of
     /// acceptance.
-    pub(super) fn assert_in_order(&self, is_own: impl Fn(RecordId) -> bool) {
+    pub(super) fn assert_in_order(&self, is_own: impl Fn(Parcel) -> bool) {
         let mut last: BTreeMap<(u64, Incarnation), Parcel> = BTreeMap::new();
         let mut seen = BTreeSet::new();
         for appended in &self.appended {
             let reign = (appended.era, appended.batch.life);
             assert!(seen.insert((reign, appended.parcel)), "{appended:?} is there twice");
-            if is_own(appended.parcel.record) {
+            if is_own(appended.parcel) {
                 let before = last.insert(reign, appended.parcel);
                 let ascending = before.is_none_or(|before| before < appended.parcel);
                 assert!(ascending, "{appended:?} is after {before:?}");
