@@ -202,8 +202,6 @@ impl Hands {
 
     fn gate(&self, op: OpId, partition: PartitionId, gating: Gating) {
         let slot = self.seams.broker.seat(partition).slot;
-        // Standing and thawing happen here and now: a lease that is renewed after a row was applied
-        // must not meet a gate that still stands as before that row.
         let outcome = match gating {
             Gating::Stand(standing) => {
                 slot.stand(standing);

@@ -180,7 +180,8 @@ impl World {
                 self.perform(machine, op);
             }
             operation => {
-                let at = self.half_done(machine, operation);
+                let delay = self.half_latency(machine, operation);
+                let at = self.after_disk(machine, delay);
                 self.local(machine, at, Local::Perform(op));
             }
         }
@@ -220,29 +221,6 @@ impl World {
         }
     }
 
-    /// Draws when one half of an operation has been done. What the driver does at once, in memory,
-    /// waits for no disk: how a gate stands must follow the row that a lease rests on (S7).
-    fn half_done(&mut self, machine: usize, operation: &Operation) -> Time {
-        let takes = self.half_latency(machine, operation);
-        match operation {
-            Operation::Gate(_, Gating::Stand(_) | Gating::Thaw(_))
-            | Operation::CloseAccept
-            | Operation::OpenAccept => self.now.after(takes),
-            Operation::Gate(_, Gating::List { .. } | Gating::Freeze { .. })
-            | Operation::NextIncarnation
-            | Operation::Inspect(_)
-            | Operation::Host(..)
-            | Operation::Stage(..)
-            | Operation::Append(_)
-            | Operation::Barrier
-            | Operation::Survey
-            | Operation::Configure(_)
-            | Operation::Transfer { .. }
-            | Operation::Watermarks(_)
-            | Operation::Call { .. } => self.after_disk(machine, takes),
-        }
-    }
-
     /// Returns when something that takes so long has been done, a stuck disk considered.
     pub(super) fn after_disk(&self, machine: usize, delay: Duration) -> Time {
         let free_at = self.now.max(self.machines[machine].disk_stuck_until);
@@ -264,7 +242,8 @@ impl World {
         let Some(process) = self.machines[machine].process.as_ref() else { return };
         let Some(running) = process.running.get(&op) else { return };
         let operation = running.operation.clone();
-        let at = self.half_done(machine, &operation);
+        let delay = self.half_latency(machine, &operation);
+        let at = self.after_disk(machine, delay);
         let ending = ending_of(&outcome);
         let life = self.machines[machine].life;
         let due = |outcome| {
