@@ -10,6 +10,7 @@ use crate::ids::{
     Attempt, ByteCount, Digest, Epoch, Incarnation, LogGeneration, MoveId, NodeId, Offset,
     PartitionId, Token,
 };
+use crate::planted::{Bug, is_planted};
 
 /// The checksum of the first bytes of one extent; compared, never computed, by the machines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -60,6 +61,23 @@ pub struct Position {
 impl Position {
     /// Most records that may be acknowledged ahead of the committed offset.
     pub const ACKED_AHEAD_MAX: usize = 1024;
+
+    /// Moves the committed offset through the records that were acknowledged ahead of it. A position
+    /// of which nothing was ever committed stays as it is.
+    pub fn advance(&mut self) {
+        let Some(mut frontier) = self.committed else { return };
+        let mut passed = 0;
+        for &offset in &self.acked_ahead {
+            let reached = if is_planted(Bug::AckSkipsOne) { frontier.next() } else { frontier };
+            if offset > reached {
+                break;
+            }
+            frontier = frontier.max(offset.next());
+            passed += 1;
+        }
+        self.acked_ahead.drain(..passed);
+        self.committed = Some(frontier);
+    }
 }
 
 /// What a source has, captured at one instant: everything that a destination may copy.

@@ -5,7 +5,6 @@ use alloc::vec::Vec;
 use super::interface::Span;
 use crate::ids::Offset;
 use crate::partition::Position;
-use crate::planted::{Bug, is_planted};
 
 /// The acknowledged records of a log that begins at `start`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -31,7 +30,7 @@ impl Frontier {
         acked_ahead.sort_unstable();
         acked_ahead.dedup();
         let mut this = Self { start: Offset(0), position: Position { committed, acked_ahead } };
-        this.advance();
+        this.position.advance();
         this.trim(start);
         this.position.acked_ahead.truncate(Position::ACKED_AHEAD_MAX);
         this
@@ -69,7 +68,7 @@ impl Frontier {
         {
             self.position.acked_ahead.insert(place, offset);
             assert!(self.ahead() <= Position::ACKED_AHEAD_MAX, "there is room for what is acked");
-            self.advance();
+            self.position.advance();
         }
     }
 
@@ -79,7 +78,7 @@ impl Frontier {
         let end = end.max(self.at());
         self.position.committed = Some(end);
         self.position.acked_ahead.retain(|acked| *acked >= end);
-        self.advance();
+        self.position.advance();
     }
 
     /// Lets retention remove what is below an offset: it needs no acknowledgement. A position that
@@ -124,22 +123,5 @@ impl Frontier {
             }
         }
         spans
-    }
-
-    /// Moves the frontier through the records that were acknowledged ahead of it.
-    fn advance(&mut self) {
-        let position = &mut self.position;
-        let Some(mut frontier) = position.committed else { return };
-        let mut passed = 0;
-        for &offset in &position.acked_ahead {
-            let reached = if is_planted(Bug::AckSkipsOne) { frontier.next() } else { frontier };
-            if offset > reached {
-                break;
-            }
-            frontier = frontier.max(offset.next());
-            passed += 1;
-        }
-        position.acked_ahead.drain(..passed);
-        position.committed = Some(frontier);
     }
 }

@@ -258,7 +258,7 @@ pub(super) const OTHER: &[Plant] = &[
         bug: Bug::AckSkipsOne,
         name: "c44-ack-skips-one",
         rule: Rule::Slip,
-        place: "narad-runtime/src/log/position.rs, advance",
+        place: "narad-core/src/partition.rs, Position::advance",
         removes: "The frontier of acknowledgements skips a gap of one record.",
         noticed_by: &["S7", "S11"],
         hint: "Consumers that acknowledge out of order and never acknowledge some.",
