@@ -218,21 +218,6 @@ static KEYS: &[Key] = keys! {
     "freeze.admission_max" Duration node.freeze_admission_max:
         "How long a freeze waits for an append under way."
 
-    "dispatch.backlog_bytes_max" Size node.backlog_bytes_max:
-        "Bytes of accepted records that wait for their owners, above which no more are accepted."
-    "dispatch.backlog_records_max" Count node.backlog_records_max:
-        "Records that wait for their owners, above which no more are accepted."
-    "dispatch.send_records_max" Count node.send_records_max:
-        "Most records that are sent to a partition at once."
-    "dispatch.send_bytes_max" Size node.send_bytes_max:
-        "Most bytes that are sent to a partition at once; a longer record goes alone."
-    "dispatch.sends_in_flight_max" Count node.sends_in_flight_max:
-        "Batches that may be under way at once."
-    "dispatch.reroute_after" Duration node.reroute_after:
-        "How long a partition may take nothing before records keyed to it go to a sibling."
-    "dispatch.checkpoint_interval" Duration node.checkpoint_interval:
-        "Between two durable notes of what has been delivered."
-
     "raft.tick" Duration raft.tick:
         "One tick of the replicated log."
     "raft.election_ticks_min" Count raft.election_ticks_min:
