@@ -155,7 +155,12 @@ impl World {
                     self.acknowledge(partition, epoch, offset, at);
                 }
             }
-            _ => {}
+            Some(
+                Waiting::Reserved { ack: false, .. }
+                | Waiting::Produced(..)
+                | Waiting::Acked { .. },
+            )
+            | None => {}
         }
     }
 
