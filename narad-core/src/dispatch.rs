@@ -99,6 +99,8 @@ use turns::{Peer, Stalled};
 use upkeep::{Carrying, Chore};
 
 pub use account::{Backlog, Progress, Refusals, Refused, Room};
+pub use receiver::{Receipt, Receiver};
+
 pub use interface::{
     BatchNo, Effect, Event, Found, LogFault, NoBarrier, Note, Operation, Outcome, Route, SendFault,
     Seqs, Waybill,
@@ -111,6 +113,7 @@ mod interface;
 mod lane;
 mod ledger;
 mod queue;
+mod receiver;
 mod rows;
 mod turns;
 mod upkeep;

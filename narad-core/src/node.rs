@@ -33,8 +33,10 @@
 //! The driver gives what its snapshot held; the log is replayed as events. Nothing is served
 //! before the new life's registration has been applied.
 
+mod acks;
 mod agenda;
 mod asks;
+mod dispatching;
 mod leaving;
 mod logs;
 mod observe;
@@ -44,18 +46,21 @@ mod proposing;
 mod reports;
 mod requests;
 mod routes;
+mod salvage;
 mod sources;
 mod sweep;
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
 
 use crate::config::Config;
 use crate::controller::{self, Controller};
+use crate::dispatch::{self, Dispatch, Room, Waybill};
 use crate::effects::{Deadline, Effects, OpId, Ops};
 use crate::freeze::{Authority, Handoff, handoff};
 use crate::host::{self, Host};
-use crate::ids::{Incarnation, LogIndex, Name, NodeId, PartitionId, StoreUuid};
+use crate::ids::{Incarnation, LogIndex, Name, NodeId, PartitionId, Seq, StoreUuid};
 use crate::lease::{self, Lease};
 use crate::metastore::{Addresses, Configuration, Entry, Halt, State};
 use crate::mover::{self, Mover};
@@ -66,13 +71,16 @@ use crate::time::Instant;
 pub use asks::{Ask, AskError, Said};
 pub use observe::Note;
 pub use operation::{
-    CallFault, Gating, GatingOutcome, Operation, Outcome, Staging, StagingOutcome,
+    CallFault, Gating, GatingOutcome, Operation, Outcome, Salvaged, Shipping, ShippingOutcome,
+    Staging, StagingOutcome,
 };
 
+use acks::Acknowledged;
 use agenda::{Agenda, Key};
 use leaving::Leaving;
 use reports::Reports;
 use routes::{Internal, Route, Ticket};
+use salvage::Salvages;
 use sources::Deaths;
 use sweep::Sweeps;
 
@@ -142,6 +150,9 @@ pub enum Event {
     },
     /// A write or an fsync of a live log failed; its file must not be used again.
     Poisoned(PartitionId),
+    /// These records are durable in this node's ingress log. Each is told once, in ascending order,
+    /// and before its producer is answered.
+    Accepted(Vec<Waybill>),
 }
 
 /// Something the node asks for.
@@ -157,6 +168,8 @@ pub enum Effect {
     Reply(AskId, Result<Said, AskError>),
     /// What every gate of this node may rely on from now on.
     Authority(Authority),
+    /// How much this node accepts from now on. What was let in and not told yet is to be counted off.
+    Room(Room),
     /// An observation; nothing answers it.
     Note(Note),
     /// The node can go on no more; the process ends with this.
@@ -192,6 +205,11 @@ pub struct Node {
     /// How far the log was applied when no gate served a reign that is over.
     stood: LogIndex,
     movers: BTreeMap<PartitionId, Mover>,
+    dispatch: Dispatch,
+    /// The last one that was published.
+    room: Option<Room>,
+    acknowledged: Acknowledged,
+    salvages: Salvages,
     agenda: Agenda,
     sweeps: Sweeps,
     /// Failed logs that are opened again once their freeze is over.
@@ -229,6 +247,16 @@ impl Node {
             lease: Lease::new(&config, who, incarnation, term, &mut first),
             controller: Controller::new(me.node, incarnation, config.clone()),
             proposals: Proposals::new(me.node, incarnation, config.request_timeout),
+            dispatch: Dispatch::new(
+                &config,
+                me.node,
+                incarnation,
+                dispatch::Found { next: Seq(0), waybills: [] },
+                &mut Effects::default(),
+            ),
+            room: None,
+            acknowledged: Acknowledged::default(),
+            salvages: Salvages::default(),
             ops: Ops::new(incarnation),
             me,
             incarnation,
@@ -273,6 +301,9 @@ impl Node {
             Event::Request { id, from, request } => self.requested(id, from, request),
             Event::Ask { id, ask } => self.asked(id, ask),
             Event::Poisoned(partition) => self.tell_host(partition, host::Event::Poisoned),
+            Event::Accepted(waybills) => {
+                self.inbox.push_back(Internal::Dispatch(dispatch::Event::Accepted(waybills)));
+            }
         }
         self.settle();
         self.hand_out(out);
@@ -289,6 +320,8 @@ impl Node {
             self.reports.deadline(),
             self.sweeps.deadline(),
             self.leaving_deadline(),
+            self.dispatch.deadline(),
+            self.acknowledged.deadline(),
         ]
         .into_iter()
         .fold(None, Deadline::earlier)
@@ -310,6 +343,12 @@ impl Node {
         if due(self.controller.deadline()) {
             self.inbox.push_back(Internal::Controller(controller::Event::Wake));
         }
+        if due(self.dispatch.deadline()) {
+            self.inbox.push_back(Internal::Dispatch(dispatch::Event::Wake));
+        }
+        for partition in self.acknowledged.take_due(self.now) {
+            self.forward_acks(partition);
+        }
         for (ticket, proposed) in self.proposals.wake(self.now) {
             self.inbox.push_back(Internal::Proposed(ticket, proposed));
         }
@@ -330,6 +369,7 @@ impl Node {
             self.gates_stand();
             if self.inbox.is_empty() {
                 self.publish_authority();
+                self.publish_room();
                 return;
             }
         }

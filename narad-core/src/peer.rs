@@ -6,6 +6,7 @@
 use alloc::vec::Vec;
 
 use crate::config::Policy;
+use crate::cursor::Acks;
 use crate::ids::{
     Attempt, Incarnation, LogIndex, MoveId, Name, NodeId, PartitionId, StoreUuid, Token,
 };
@@ -67,6 +68,14 @@ pub enum Request {
         /// The freeze.
         token: Token,
     },
+    /// To an owner, from a past one: this was acknowledged here and the flip has not carried it
+    /// (H28, R52). Asking twice changes nothing.
+    TakeAcks {
+        /// The partition.
+        partition: PartitionId,
+        /// What was acknowledged.
+        acks: Acks,
+    },
 }
 
 impl Request {
@@ -101,7 +110,7 @@ pub enum Answer {
     Listing(Listing),
     /// To `Prepare`.
     Capture(Capture),
-    /// To `Renew` and `Release`.
+    /// To `Renew`, `Release` and `TakeAcks`.
     Noted,
     /// The request was understood and is not granted.
     Refused(Refusal),

@@ -221,6 +221,7 @@ impl<S: RaftStore + 'static> NodeLoop<S> {
                     }
                 }
                 Effect::Authority(authority) => self.hands.publish(authority),
+                Effect::Room(_) => {}
                 Effect::Note(note) => self.observer.note(&note),
                 // The replica turns it into its own error.
                 Effect::Stop(_) => {}

@@ -61,7 +61,8 @@ impl Node {
         }
     }
 
-    pub(super) fn accept_is_closed(&mut self, empty: bool) {
+    pub(super) fn accept_is_closed(&mut self, told: bool) {
+        let empty = told && self.dispatch.backlog().records == 0;
         if (empty || is_planted(Bug::DrainedOutUnseen)) && self.can_leave() {
             let (node, incarnation) = (self.me.node, self.lease.incarnation());
             self.leaving = Leaving::Saying;

@@ -5,7 +5,7 @@ use super::{Effect, Node, Note, Stop};
 use crate::ids::{LogIndex, NodeId};
 use crate::metastore::{Changed, Command, Configuration, Entry, Halt, State};
 use crate::planted::{Bug, is_planted};
-use crate::{controller, lease};
+use crate::{controller, dispatch, lease};
 
 impl Node {
     pub(super) fn committed(&mut self, index: LogIndex, entry: &Entry) {
@@ -16,7 +16,7 @@ impl Node {
                 {
                     self.inbox.push_back(Internal::Proposed(ticket, proposed));
                 }
-                self.changed(&outcome.changed);
+                self.changed(outcome.changed.clone());
                 if !outcome.changed.is_empty() && concerns_controller(&entry.command) {
                     self.inbox.push_back(Internal::Controller(controller::Event::Dirty));
                 }
@@ -28,7 +28,7 @@ impl Node {
     pub(super) fn configured(&mut self, index: LogIndex, configuration: Configuration) {
         match self.state.configure(index, configuration) {
             Ok(changed) => {
-                self.changed(&changed);
+                self.changed(changed);
                 self.inbox.push_back(Internal::Controller(controller::Event::Dirty));
             }
             Err(halt) => self.halt(halt),
@@ -58,6 +58,7 @@ impl Node {
             self.everything_changed();
         }
         self.inbox.push_back(Internal::Controller(controller::Event::Dirty));
+        self.inbox.push_back(Internal::Dispatch(dispatch::Event::Restored));
         self.lease_looks();
     }
 
@@ -72,7 +73,7 @@ impl Node {
         self.inbox.push_back(Internal::Controller(leading));
     }
 
-    fn changed(&mut self, changed: &Changed) {
+    fn changed(&mut self, changed: Changed) {
         for node in &changed.members {
             self.member_changed(*node);
             if *node == self.me.node && self.state.member(*node).is_some_and(|me| me.retired) {
@@ -87,6 +88,9 @@ impl Node {
             self.policy_changed();
         }
         self.lease_looks();
+        if !changed.is_empty() {
+            self.inbox.push_back(Internal::Dispatch(dispatch::Event::Applied(changed)));
+        }
     }
 
     /// Shows the lease what the log says of it.

@@ -1,6 +1,7 @@
 //! What a node lets others see of itself.
 
-use super::{Effect, Identity, Node};
+use super::{Effect, Identity, Node, Salvaged};
+use crate::dispatch::{self, Backlog};
 use crate::effects::OpId;
 use crate::ids::{Epoch, Incarnation, NodeId, PartitionId};
 use crate::metastore::State;
@@ -22,6 +23,24 @@ pub enum Note {
     Lease(lease::Note),
     /// Who leads has changed.
     Leader(Option<NodeId>),
+    /// Of the way of accepted records.
+    Dispatch(dispatch::Note),
+    /// Records that a flip had not captured were accepted once more (H14).
+    Salvaged {
+        /// The partition.
+        partition: PartitionId,
+        /// The reign that began without them.
+        epoch: Epoch,
+        /// What was accepted.
+        salvaged: Salvaged,
+    },
+    /// A past owner, this node, has told the present one what was acknowledged here (R52).
+    AcksForwarded {
+        /// The partition.
+        partition: PartitionId,
+        /// The present owner.
+        to: NodeId,
+    },
     /// A directory that is proved dead goes to quarantine.
     SetAside(PartitionId, What),
     /// This node was taken out for good: it can be stopped and wiped.
@@ -75,6 +94,16 @@ impl Node {
     /// Returns how the moves to this node are coming on.
     pub fn moves(&self) -> impl Iterator<Item = (PartitionId, Progress)> + '_ {
         self.movers.iter().map(|(partition, mover)| (*partition, Mover::progress(mover)))
+    }
+
+    /// Returns what was accepted here and has not arrived at its owner.
+    pub fn backlog(&self) -> Backlog {
+        self.dispatch.backlog()
+    }
+
+    /// Returns what became of the records that were accepted here in this life.
+    pub const fn dispatched(&self) -> dispatch::Progress {
+        self.dispatch.progress()
     }
 
     /// Returns the partitions of which this disk holds something that a decommission must wait for:

@@ -4,10 +4,12 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use crate::controller::Change;
+use crate::cursor::{Acks, Lineage, Taken};
+use crate::dispatch::{BatchNo, LogFault, SendFault, Seqs};
 use crate::freeze::gate::Standing;
 use crate::freeze::handoff::FreezeFault;
 use crate::host;
-use crate::ids::{Attempt, Epoch, Incarnation, LogIndex, NodeId, Offset, PartitionId, Token};
+use crate::ids::{Attempt, Epoch, Incarnation, LogIndex, NodeId, Offset, PartitionId, Seq, Token};
 use crate::metastore::Entry;
 use crate::mover::{Copied, Fault, What};
 use crate::partition::{
@@ -50,8 +52,10 @@ pub enum Operation {
     Gate(PartitionId, Gating),
     /// Say how far consumers can see in live logs.
     Watermarks(Vec<PartitionId>),
-    /// Refuse new records and acknowledgements from now on, and send their senders elsewhere;
-    /// then say whether everything that was accepted here before has arrived at its owner (H37).
+    /// Work on this node's ingress log, or with what is in it.
+    Ship(Shipping),
+    /// Refuse new records from now on, and send their producers elsewhere; then say whether
+    /// everything that was accepted here before has been told (H37).
     CloseAccept,
     /// Accept again: the decommission was cancelled (R94).
     OpenAccept,
@@ -118,6 +122,50 @@ pub enum Gating {
     },
     /// Go on.
     Thaw(Token),
+    /// Let consumers go on from where the opened log says that they stood.
+    Resume(Lineage),
+    /// The reign is over: let consumers have no more, and say what they have acknowledged that the
+    /// next owner may not know of (H28).
+    HandOver {
+        /// Whether the next reign began without this one's capture.
+        forced: bool,
+    },
+    /// Count what was acknowledged at a past owner.
+    Take(Acks),
+}
+
+/// Work on the ingress log, or with what is in it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Shipping {
+    /// Bring records to the owner of a partition: see [`dispatch::Operation::Send`].
+    ///
+    /// [`dispatch::Operation::Send`]: crate::dispatch::Operation::Send
+    Send {
+        /// The owner; may be this node.
+        to: NodeId,
+        /// The partition.
+        partition: PartitionId,
+        /// The reign in which it is asked.
+        epoch: Epoch,
+        /// The batch.
+        batch: BatchNo,
+        /// Which records, in order.
+        records: Seqs,
+    },
+    /// Note durably that nothing below this is needed any more, then remove what lies below it.
+    Checkpoint(Seq),
+    /// Append these records once more, in consecutive positions, and make them durable.
+    Carry(Seqs),
+    /// Accept, for their partition, the records that a directory holds from an offset on: a flip
+    /// has not captured them (H14). They are told as accepted before this is answered.
+    Salvage {
+        /// The partition.
+        partition: PartitionId,
+        /// The directory.
+        data: Attempt,
+        /// The first record.
+        from: Offset,
+    },
 }
 
 /// How an operation ended. Variants mirror [`Operation`].
@@ -147,7 +195,9 @@ pub enum Outcome {
     Gate(GatingOutcome),
     /// See [`Operation::Watermarks`]: those that are open.
     Watermarks(Vec<(PartitionId, Epoch, Offset)>),
-    /// See [`Operation::CloseAccept`]: whether nothing is left. If something is, it is asked again.
+    /// See [`Operation::Ship`].
+    Ship(ShippingOutcome),
+    /// See [`Operation::CloseAccept`]: whether all of it was told. If not, it is asked again.
     CloseAccept(bool),
     /// See [`Operation::OpenAccept`].
     OpenAccept,
@@ -185,6 +235,37 @@ pub enum GatingOutcome {
     Freeze(Result<Capture, FreezeFault>),
     /// See [`Gating::Thaw`].
     Thaw,
+    /// See [`Gating::Resume`].
+    Resume,
+    /// See [`Gating::HandOver`].
+    HandOver(Acks),
+    /// See [`Gating::Take`]; `None` if consumers are not served here.
+    Take(Option<Taken>),
+}
+
+/// How work on the ingress log ended. Variants mirror [`Shipping`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum ShippingOutcome {
+    /// See [`Shipping::Send`].
+    Send(Result<(), SendFault>),
+    /// See [`Shipping::Checkpoint`].
+    Checkpoint(Result<(), LogFault>),
+    /// See [`Shipping::Carry`]: the position of the first record.
+    Carry(Result<Seq, LogFault>),
+    /// See [`Shipping::Salvage`]; `None` if the directory could not be read to its end, or there is
+    /// no room for its records now. Some of them may have been accepted.
+    Salvage(Option<Salvaged>),
+}
+
+/// What was accepted once more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Salvaged {
+    /// The first record.
+    pub from: Offset,
+    /// Offset after the last one.
+    pub end: Offset,
+    /// Their bytes.
+    pub bytes: u64,
 }
 
 /// Why a peer gave no answer. None of these says that the request was not carried out.

@@ -40,6 +40,7 @@ impl Node {
                 self.sweep(partition);
             }
         }
+        self.forward_acks(partition);
     }
 
     fn reconcile_host(&mut self, partition: PartitionId, row: Option<&Assignment>) {
@@ -75,7 +76,12 @@ impl Node {
                     let operation = Operation::Host(partition, operation);
                     self.run(operation, Route::Host(partition, op));
                 }
-                host::Effect::Note(note) => self.note(Note::Host(partition, note)),
+                host::Effect::Note(note) => {
+                    self.note(Note::Host(partition, note));
+                    if let host::Note::Opened { epoch, .. } = note {
+                        self.resume_consumers(partition, epoch);
+                    }
+                }
             }
         }
         if over {
@@ -173,6 +179,9 @@ impl Node {
             }
             GatingOutcome::Freeze(result) => handoff::Outcome::Freeze(result),
             GatingOutcome::Thaw => handoff::Outcome::Thaw,
+            GatingOutcome::Resume | GatingOutcome::HandOver(_) | GatingOutcome::Take(_) => {
+                mismatch(op, &Outcome::Gate(outcome))
+            }
         };
         self.tell_handoff(partition, handoff::Event::Done(op, outcome));
     }

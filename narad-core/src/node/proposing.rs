@@ -71,6 +71,9 @@ impl Node {
             Ticket::Join(request) => self.join_is_decided(request, proposed),
             Ticket::Report => self.report_is_decided(proposed),
             Ticket::DrainedOut => self.drained_out_is_decided(),
+            Ticket::Reclaim(partition, residue) => {
+                self.residue_is_reclaimed(partition, residue, proposed);
+            }
         }
     }
 

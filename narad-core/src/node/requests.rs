@@ -38,6 +38,9 @@ impl Node {
             (Request::Release { partition, token }, Some(from)) => {
                 self.asked_as_source(id, from, partition, HandoffRequest::Release { token });
             }
+            (Request::TakeAcks { partition, acks }, Some(_)) => {
+                self.offered_acks(id, partition, acks)
+            }
             // A node without an id may only ask for one.
             (
                 Request::Heartbeat { .. }
@@ -45,7 +48,8 @@ impl Node {
                 | Request::List { .. }
                 | Request::Prepare { .. }
                 | Request::Renew { .. }
-                | Request::Release { .. },
+                | Request::Release { .. }
+                | Request::TakeAcks { .. },
                 None,
             ) => self.answer(id, Answer::Refused(Refusal::NotServing)),
         }

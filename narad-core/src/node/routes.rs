@@ -1,13 +1,14 @@
 //! Whose an answer is, and what the machines have to say to one another.
 
-use super::{Ask, AskId, Node, Operation, Outcome, StagingOutcome};
+use super::salvage::Residue;
+use super::{Ask, AskId, GatingOutcome, Node, Operation, Outcome, ShippingOutcome, StagingOutcome};
 use crate::effects::{Effects, OpId};
 use crate::freeze::handoff;
 use crate::ids::{Incarnation, LogIndex, NodeId, PartitionId, ProposalId};
 use crate::metastore::Applied;
 use crate::peer::{Answer, RequestId};
 use crate::proposals::Proposed;
-use crate::{controller, host, lease, mover};
+use crate::{controller, dispatch, host, lease, mover};
 
 /// Whose operation it is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -35,6 +36,17 @@ pub(super) enum Route {
     /// Closing accept, or opening it again.
     CloseAccept,
     OpenAccept,
+    /// What the dispatch asked for.
+    Dispatch(OpId),
+    /// Consumers of an opened log go on.
+    Resume,
+    /// What consumers have acknowledged at a past owner, this node: collected, then sent.
+    HandOver(PartitionId),
+    ForwardAcks(PartitionId),
+    /// What they have acknowledged at another one.
+    TakeAcks(RequestId),
+    /// Records that a flip has not captured are accepted once more.
+    Salvage(PartitionId, Residue),
 }
 
 /// What a mover waits for.
@@ -65,6 +77,8 @@ pub(super) enum Ticket {
     Join(RequestId),
     Report,
     DrainedOut,
+    /// What a past reign has left on this disk is accepted.
+    Reclaim(PartitionId, Residue),
 }
 
 /// What one part of the node has to say to another.
@@ -75,6 +89,7 @@ pub(super) enum Internal {
     Mover(PartitionId, mover::Event),
     Lease(lease::Event),
     Controller(controller::Event),
+    Dispatch(dispatch::Event),
     Proposed(Ticket, Proposed),
     /// The row of a partition, or what this node may do about it, has changed.
     Reconcile(PartitionId),
@@ -137,6 +152,29 @@ impl Node {
                 self.accept_is_closed(empty);
             }
             Route::OpenAccept => self.accept_is_open(),
+            Route::Dispatch(op) => self.dispatch_done(op, outcome),
+            Route::Resume => {}
+            Route::HandOver(partition) => {
+                let Outcome::Gate(GatingOutcome::HandOver(acks)) = outcome else {
+                    mismatch(op, &outcome)
+                };
+                self.acks_are_collected(partition, acks);
+            }
+            Route::ForwardAcks(partition) => {
+                self.acks_are_answered(partition, noted(outcome).is_ok());
+            }
+            Route::TakeAcks(request) => {
+                let Outcome::Gate(GatingOutcome::Take(taken)) = outcome else {
+                    mismatch(op, &outcome)
+                };
+                self.acks_are_taken(request, taken);
+            }
+            Route::Salvage(partition, residue) => {
+                let Outcome::Ship(ShippingOutcome::Salvage(salvaged)) = outcome else {
+                    mismatch(op, &outcome)
+                };
+                self.residue_is_accepted(partition, residue, salvaged);
+            }
         }
     }
 
@@ -148,6 +186,7 @@ impl Node {
             Internal::Mover(partition, event) => self.drive_mover(partition, event),
             Internal::Lease(event) => self.drive_lease(event),
             Internal::Controller(event) => self.drive_controller(event),
+            Internal::Dispatch(event) => self.drive_dispatch(event),
             Internal::Proposed(ticket, proposed) => self.proposed(&ticket, &proposed),
             Internal::Reconcile(partition) => self.reconcile(partition),
         }

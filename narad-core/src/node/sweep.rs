@@ -7,6 +7,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use super::routes::Route;
+use super::salvage::Residue;
 use super::{Node, Note, Operation, Outcome, Staging, StagingOutcome};
 use crate::effects::Deadline;
 use crate::host::Host;
@@ -37,6 +38,8 @@ pub(super) struct Sweeps {
 struct Found {
     /// What is yet to be set aside.
     doomed: Vec<What>,
+    /// What is to be accepted once more.
+    residues: Vec<Residue>,
     /// Whether something stays.
     keeps: bool,
 }
@@ -122,7 +125,11 @@ impl Node {
             self.run(Operation::Stage(partition, staging), Route::Sweep(partition));
             return;
         }
-        let keeps = self.sweeps.found.remove(&partition).is_none_or(|found| found.keeps);
+        let found = self.sweeps.found.remove(&partition);
+        let keeps = found.as_ref().is_none_or(|found| found.keeps);
+        for residue in found.into_iter().flat_map(|found| found.residues) {
+            self.salvage(partition, residue);
+        }
         let used = self.hosts.contains_key(&partition)
             || self.movers.contains_key(&partition)
             || self.sweeps.dirty.contains(&partition);
@@ -138,7 +145,7 @@ impl Node {
         let row = self.state.assignment(partition);
         let moving_here = row.is_some_and(|row| row.target == Some(self.me.node));
         if moving_here || self.movers.contains_key(&partition) {
-            return Found { doomed: Vec::new(), keeps: true };
+            return Found { doomed: Vec::new(), residues: Vec::new(), keeps: true };
         }
         // What the owner still has open is looked at again once it is closed.
         let open = self.hosts.get(&partition).and_then(Host::directory);
@@ -152,6 +159,13 @@ impl Node {
         if found.staging.is_some() && self.is_source_safe(partition, found) {
             doomed.push(What::Staging);
         }
+        let residues: Vec<Residue> = attempts()
+            .filter(|attempt| open != Some(*attempt))
+            .filter_map(|data| match verdict(data) {
+                Verdict::Residue { epoch, start } => Some(Residue { data, epoch, start }),
+                Verdict::Live | Verdict::Unresolved | Verdict::Forgotten | Verdict::Dead => None,
+            })
+            .collect();
         let residue = attempts().any(|attempt| {
             matches!(verdict(attempt), Verdict::Residue { .. } | Verdict::Forgotten)
         });
@@ -161,7 +175,7 @@ impl Node {
         } else {
             self.sweeps.residue.remove(&partition);
         }
-        Found { keeps: doomed.len() < all, doomed }
+        Found { keeps: doomed.len() < all, doomed, residues }
     }
 
     /// Whether whatever is staged is known to be elsewhere, too (case C54): with an owner that is

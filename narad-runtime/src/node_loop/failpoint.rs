@@ -23,7 +23,9 @@ use std::time::Duration;
 
 use narad_core::host;
 use narad_core::metastore::Command;
-use narad_core::node::{Gating, GatingOutcome, Operation, Outcome, Staging, StagingOutcome};
+use narad_core::node::{
+    Gating, GatingOutcome, Operation, Outcome, Shipping, ShippingOutcome, Staging, StagingOutcome,
+};
 use narad_core::peer::Request;
 use rustix::process::{Signal, getpid, kill_process};
 
@@ -225,6 +227,7 @@ fn name_of(operation: &Operation) -> Option<&'static str> {
             Request::Prepare { .. } => Some("prepare"),
             Request::Renew { .. } => Some("renew"),
             Request::Release { .. } => Some("release"),
+            Request::TakeAcks { .. } => Some("forward-acks"),
             Request::Heartbeat { .. } | Request::Join { .. } => None,
         },
         Operation::Host(_, work) => Some(match work {
@@ -247,6 +250,15 @@ fn name_of(operation: &Operation) -> Option<&'static str> {
             Gating::List { .. } => "listing",
             Gating::Freeze { .. } => "freeze",
             Gating::Thaw(_) => "thaw",
+            Gating::Resume(_) => "resume",
+            Gating::HandOver { .. } => "hand-over",
+            Gating::Take(_) => "take-acks",
+        }),
+        Operation::Ship(shipping) => Some(match shipping {
+            Shipping::Send { .. } => "send",
+            Shipping::Checkpoint(_) => "ingress-checkpoint",
+            Shipping::Carry(_) => "carry",
+            Shipping::Salvage { .. } => "salvage",
         }),
         Operation::Watermarks(_) => Some("watermarks"),
         Operation::Inspect(_) => Some("inspect"),
@@ -293,8 +305,16 @@ fn name_of_outcome(outcome: &Outcome) -> Option<&'static str> {
         Outcome::Gate(gating) => match gating {
             GatingOutcome::List(_) => Some("listing"),
             GatingOutcome::Freeze(_) => Some("freeze"),
-            GatingOutcome::Stand | GatingOutcome::Thaw => None,
+            GatingOutcome::HandOver(_) => Some("hand-over"),
+            GatingOutcome::Take(_) => Some("take-acks"),
+            GatingOutcome::Stand | GatingOutcome::Thaw | GatingOutcome::Resume => None,
         },
+        Outcome::Ship(shipping) => Some(match shipping {
+            ShippingOutcome::Send(_) => "send",
+            ShippingOutcome::Checkpoint(_) => "ingress-checkpoint",
+            ShippingOutcome::Carry(_) => "carry",
+            ShippingOutcome::Salvage(_) => "salvage",
+        }),
         Outcome::Watermarks(_) => Some("watermarks"),
         Outcome::Append(_)
         | Outcome::Barrier(_)

@@ -143,6 +143,7 @@ impl Hands {
             }
             // A record is acknowledged by its owner alone, so a node that owns nothing has
             // accepted nothing that has not arrived.
+            Operation::Ship(_) => unimplemented!("bound next"),
             Operation::CloseAccept => self.mailbox.done(op, Outcome::CloseAccept(true)),
             Operation::OpenAccept => self.mailbox.done(op, Outcome::OpenAccept),
             // The replica carries these to Raft itself.
@@ -210,6 +211,9 @@ impl Hands {
             Gating::Thaw(token) => {
                 slot.thaw(token);
                 GatingOutcome::Thaw
+            }
+            Gating::Resume(_) | Gating::HandOver { .. } | Gating::Take(_) => {
+                unimplemented!("bound next")
             }
             Gating::List { incarnation, check } => {
                 return self.block(op, move |_| {

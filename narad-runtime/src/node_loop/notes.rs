@@ -112,6 +112,14 @@ fn log(note: &Note) {
         Note::Lease(lease::Note::Stale(_)) | Note::Stale(_) => tracing::trace!(?note, "stale"),
         Note::Lease(note) => tracing::info!(?note, "lease"),
         Note::Leader(leader) => tracing::info!(?leader, "the leader has changed"),
+        Note::Dispatch(note) => tracing::debug!(?note, "dispatch"),
+        Note::Salvaged { partition, epoch, salvaged } => tracing::warn!(
+            %partition, %epoch, from = %salvaged.from, end = %salvaged.end, bytes = salvaged.bytes,
+            "records that a promotion had not captured were accepted again"
+        ),
+        Note::AcksForwarded { partition, to } => {
+            tracing::debug!(%partition, %to, "the next owner knows what was acknowledged here");
+        }
         Note::SetAside(partition, what) => {
             tracing::info!(%partition, ?what, "set aside into quarantine");
         }

@@ -1,6 +1,7 @@
 //! What nodes ask one another, to and from its messages.
 
-use narad_core::ids::{Incarnation, LogIndex, MoveId, NodeId, StoreUuid};
+use narad_core::cursor::{Acks, Span};
+use narad_core::ids::{Epoch, Incarnation, LogIndex, MoveId, NodeId, Offset, StoreUuid};
 use narad_core::metastore::Addresses;
 use narad_core::peer::{Answer, Refusal, Request};
 
@@ -47,6 +48,12 @@ impl Coded for Request {
                 partition: Some(partition.to_message()),
                 token: Some(token.to_message()),
             }),
+            Self::TakeAcks { partition, acks } => RequestKind::TakeAcks(message::TakeAcks {
+                partition: Some(partition.to_message()),
+                epoch: acks.epoch.0,
+                firsts: acks.spans.iter().map(|span| span.first.0).collect(),
+                ends: acks.spans.iter().map(|span| span.end.0).collect(),
+            }),
         };
         message::Request { kind: Some(kind) }
     }
@@ -85,6 +92,16 @@ impl Coded for Request {
                 partition: nested(release.partition)?,
                 token: nested(release.token)?,
             },
+            RequestKind::TakeAcks(take) => {
+                let message::TakeAcks { partition, epoch, firsts, ends } = take;
+                if firsts.len() != ends.len() {
+                    return Err(DecodeError::Malformed { what: "acknowledged ranges" });
+                }
+                let span = |(first, end)| Span { first: Offset(first), end: Offset(end) };
+                let spans = firsts.into_iter().zip(ends).map(span).collect();
+                let acks = Acks { epoch: Epoch(epoch), spans };
+                Self::TakeAcks { partition: nested(partition)?, acks }
+            }
         })
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use narad_core::config::Policy;
+use narad_core::cursor::{Acks, Span};
 use narad_core::ids::{
     Attempt, AttemptNo, ByteCount, Digest, Epoch, FreezeNo, Generation, Incarnation, LogGeneration,
     LogIndex, MoveId, Name, NodeId, Offset, PartitionId, ProposalId, StoreUuid, Token, TopicId,
@@ -383,6 +384,11 @@ pub(crate) fn request() -> impl Strategy<Value = Request> {
             Request::Renew { partition, token, staged_bytes }
         }),
         (partition(), token()).prop_map(|(partition, token)| Request::Release { partition, token }),
+        (partition(), int(), vec((int(), int()), 0..4)).prop_map(|(partition, epoch, spans)| {
+            let span = |(first, end)| Span { first: Offset(first), end: Offset(end) };
+            let spans = spans.into_iter().map(span).collect();
+            Request::TakeAcks { partition, acks: Acks { epoch: Epoch(epoch), spans } }
+        }),
     ]
 }
 

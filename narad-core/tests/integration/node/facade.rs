@@ -107,7 +107,7 @@ impl Bench {
                 }
                 Effect::Note(note) => self.notes.push(note),
                 Effect::Authority(authority) => self.authority = authority,
-                Effect::Cancel(_) | Effect::Reply(..) => {}
+                Effect::Cancel(_) | Effect::Reply(..) | Effect::Room(_) => {}
                 Effect::Stop(stop) => panic!("{stop}"),
             }
         }

@@ -1,12 +1,16 @@
 //! Operations: how each is begun, and what performing it does.
 
+use narad_core::cursor::{Acks, Taken};
 use narad_core::effects::{Effects, OpId};
 use narad_core::freeze::gate::{Command as GateCommand, Gate, Signal, Standing};
 use narad_core::freeze::handoff::FreezeFault;
 use narad_core::host;
 use narad_core::ids::*;
 use narad_core::mover::{Fault, What};
-use narad_core::node::{Event, Gating, GatingOutcome, Operation, Outcome, Staging, StagingOutcome};
+use narad_core::node::{
+    Event, Gating, GatingOutcome, Operation, Outcome, Salvaged, Shipping, ShippingOutcome, Staging,
+    StagingOutcome,
+};
 use narad_core::partition::Capture;
 
 use super::disk::Directory;
@@ -86,6 +90,15 @@ impl World {
                 });
                 Outcome::Watermarks(seen.collect())
             }
+            Operation::Ship(Shipping::Salvage { partition, data, from }) => {
+                let directory = &self.machines[&id].disk[&partition].installed[&data];
+                let end = Offset(directory.end()).max(from);
+                let salvaged = Salvaged { from, end, bytes: end.0 - from.0 };
+                Outcome::Ship(ShippingOutcome::Salvage(Some(salvaged)))
+            }
+            Operation::Ship(
+                Shipping::Send { .. } | Shipping::Checkpoint(_) | Shipping::Carry(_),
+            ) => unreachable!("nothing is accepted in this world"),
             Operation::CloseAccept => {
                 let machine = self.machines.get_mut(&id).unwrap();
                 machine.accepts = false;
@@ -207,6 +220,10 @@ impl World {
                 let listing = log.map(|(epoch, log)| log.list(incarnation, epoch, &check));
                 return Some(GatingOutcome::List(listing));
             }
+            // Consumers take nothing here that was not captured.
+            Gating::Resume(_) => Some(GatingOutcome::Resume),
+            Gating::HandOver { .. } => Some(GatingOutcome::HandOver(Acks::default())),
+            Gating::Take(_) => Some(GatingOutcome::Take(Some(Taken::default()))),
         };
         self.signalled(id, life, Some(partition), signals);
         outcome

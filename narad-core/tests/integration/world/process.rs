@@ -120,6 +120,8 @@ impl World {
                 Effect::Authority(authority) => {
                     self.process(id, life).expect("it has just spoken").authority = authority;
                 }
+                // Nobody accepts records in this world.
+                Effect::Room(_) => {}
                 Effect::Note(note) => self.notes.push((id, note)),
                 Effect::Stop(stop) => panic!("{id:?} stops: {stop}"),
             }

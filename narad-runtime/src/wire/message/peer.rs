@@ -71,7 +71,7 @@ pub(crate) struct Capture {
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Request {
-    #[prost(oneof = "RequestKind", tags = "1, 2, 3, 4, 5, 6, 7")]
+    #[prost(oneof = "RequestKind", tags = "1, 2, 3, 4, 5, 6, 7, 8")]
     pub(crate) kind: Option<RequestKind>,
 }
 
@@ -91,6 +91,8 @@ pub(crate) enum RequestKind {
     Renew(Renew),
     #[prost(message, tag = "7")]
     Release(Release),
+    #[prost(message, tag = "8")]
+    TakeAcks(TakeAcks),
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -143,6 +145,21 @@ pub(crate) struct Release {
     pub(crate) partition: Option<PartitionId>,
     #[prost(message, optional, tag = "2")]
     pub(crate) token: Option<Token>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct TakeAcks {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) partition: Option<PartitionId>,
+    /// The past owner's reign.
+    #[prost(uint64, tag = "2")]
+    pub(crate) epoch: u64,
+    /// First offset of each range.
+    #[prost(uint64, repeated, tag = "3")]
+    pub(crate) firsts: Vec<u64>,
+    /// Offset after the last one of each.
+    #[prost(uint64, repeated, tag = "4")]
+    pub(crate) ends: Vec<u64>,
 }
 
 #[derive(Clone, PartialEq, Message)]
