@@ -437,8 +437,8 @@ impl World {
                 Effect::Reply(ask, said) => self.replied(machine, ask, &said),
                 Effect::Authority(authority) => self.authorised(machine, authority),
                 Effect::Note(note) => self.noted(machine, &note),
-                // The replica turns it into its own error.
-                Effect::Stop(_) => {}
+                // Nothing is accepted but by owners yet; a stop is an error of the replica.
+                Effect::Room(_) | Effect::Stop(_) => {}
             }
         }
     }

@@ -4,8 +4,8 @@ mod about;
 
 use narad_core::controller::preflight::Blocker;
 use narad_core::metastore::{Command, Reason};
-use narad_core::node::{Gating, Note, Operation, Staging};
-use narad_core::{controller, freeze, host, lease, mover, peer};
+use narad_core::node::{Gating, Note, Operation, Shipping, Staging};
+use narad_core::{controller, dispatch, freeze, host, lease, mover, peer};
 
 pub(super) use self::about::ABOUT;
 use super::step::Stage;
@@ -69,6 +69,7 @@ names! {
     peer::Request::Prepare { .. } => "prepare",
     peer::Request::Renew { .. } => "renew",
     peer::Request::Release { .. } => "release",
+    peer::Request::TakeAcks { .. } => "take-acks",
 }
 
 names! {
@@ -98,7 +99,14 @@ names! {
     Operation::Gate(_, Gating::List { .. }) => "list-own",
     Operation::Gate(_, Gating::Freeze { .. }) => "freeze",
     Operation::Gate(_, Gating::Thaw(_)) => "thaw",
+    Operation::Gate(_, Gating::Resume(_)) => "resume-consumers",
+    Operation::Gate(_, Gating::HandOver { .. }) => "hand-over",
+    Operation::Gate(_, Gating::Take(_)) => "count-acks",
     Operation::Watermarks(_) => "watermarks",
+    Operation::Ship(Shipping::Send { .. }) => "deliver",
+    Operation::Ship(Shipping::Checkpoint(_)) => "ingress-checkpoint",
+    Operation::Ship(Shipping::Carry(_)) => "carry",
+    Operation::Ship(Shipping::Salvage { .. }) => "salvage",
     Operation::CloseAccept => "close-accept",
     Operation::OpenAccept => "open-accept",
     ;
@@ -156,6 +164,15 @@ names! {
     Note::Lease(lease::Note::Superseded { .. }) => "lease-superseded",
     Note::Lease(lease::Note::Leased) => "lease-leased",
     Note::Lease(lease::Note::Stale(_)) => "lease-stale",
+    Note::Dispatch(dispatch::Note::Held { .. }) => "dispatch-held",
+    Note::Dispatch(dispatch::Note::Resumed(_)) => "dispatch-resumed",
+    Note::Dispatch(dispatch::Note::Rerouted { .. }) => "dispatch-rerouted",
+    Note::Dispatch(dispatch::Note::Dropped { .. }) => "dispatch-dropped",
+    Note::Dispatch(dispatch::Note::Carried { .. }) => "dispatch-carried",
+    Note::Dispatch(dispatch::Note::LogFault) => "dispatch-log-fault",
+    Note::Dispatch(dispatch::Note::Stale(_)) => "dispatch-stale",
+    Note::Salvaged { .. } => "salvaged",
+    Note::AcksForwarded { .. } => "acks-forwarded",
     Note::Leader(_) => "leader",
     Note::SetAside(..) => "set-aside",
     Note::Retired => "retired",
@@ -270,6 +287,7 @@ pub const ANSWERS: &[&str] = &[
     "prepare-answer",
     "renew-answer",
     "release-answer",
+    "take-acks-answer",
 ];
 
 /// The bulk copy, as messages.

@@ -1,11 +1,11 @@
 //! What travels between machines.
 
-use narad_core::controller;
 use narad_core::effects::OpId;
 use narad_core::ids::{Epoch, Offset, PartitionId};
 use narad_core::metastore::Entry;
-use narad_core::node::{Note, Operation};
+use narad_core::node::{Note, Operation, Shipping};
 use narad_core::peer::{self, Request};
+use narad_core::{controller, dispatch};
 use narad_runtime::copy::{CopyRequest, SourceError};
 use narad_runtime::log::Record;
 
@@ -223,7 +223,8 @@ impl Payload {
                 Request::List { partition, .. }
                 | Request::Prepare { partition, .. }
                 | Request::Renew { partition, .. }
-                | Request::Release { partition, .. } => Some(*partition),
+                | Request::Release { partition, .. }
+                | Request::TakeAcks { partition, .. } => Some(*partition),
                 Request::Propose(entry) => entry.command.partition(),
                 Request::Heartbeat { .. } | Request::Join { .. } => None,
             },
@@ -251,6 +252,7 @@ const fn answer_name(question: &'static str) -> &'static str {
         b"prepare" => "prepare-answer",
         b"renew" => "renew-answer",
         b"release" => "release-answer",
+        b"take-acks" => "take-acks-answer",
         _ => "propose-answer",
     }
 }
@@ -262,12 +264,16 @@ pub(crate) fn partition_of(operation: &Operation) -> Option<PartitionId> {
         Operation::Inspect(partition)
         | Operation::Host(partition, _)
         | Operation::Stage(partition, _)
-        | Operation::Gate(partition, _) => Some(*partition),
+        | Operation::Gate(partition, _)
+        | Operation::Ship(Shipping::Send { partition, .. } | Shipping::Salvage { partition, .. }) => {
+            Some(*partition)
+        }
         Operation::Call { request, .. } => match request {
             Request::List { partition, .. }
             | Request::Prepare { partition, .. }
             | Request::Renew { partition, .. }
-            | Request::Release { partition, .. } => Some(*partition),
+            | Request::Release { partition, .. }
+            | Request::TakeAcks { partition, .. } => Some(*partition),
             Request::Propose(entry) => entry.command.partition(),
             Request::Heartbeat { .. } | Request::Join { .. } => None,
         },
@@ -276,6 +282,7 @@ pub(crate) fn partition_of(operation: &Operation) -> Option<PartitionId> {
         | Operation::Configure(_)
         | Operation::Transfer { .. }
         | Operation::NextIncarnation
+        | Operation::Ship(Shipping::Checkpoint(_) | Shipping::Carry(_))
         | Operation::Watermarks(_)
         | Operation::CloseAccept
         | Operation::OpenAccept => None,
@@ -289,9 +296,24 @@ pub(crate) const fn partition_noted(note: &Note) -> Option<PartitionId> {
         | Note::Handoff(partition, _)
         | Note::Host(partition, _)
         | Note::SetAside(partition, _)
+        | Note::Salvaged { partition, .. }
+        | Note::AcksForwarded { partition, .. }
+        | Note::Dispatch(
+            dispatch::Note::Held { partition, .. }
+            | dispatch::Note::Resumed(partition)
+            | dispatch::Note::Rerouted { from: partition, .. },
+        )
         | Note::Controller(controller::Note::TargetGivenUp { partition, .. }) => Some(*partition),
-        Note::Controller(_) | Note::Lease(_) | Note::Leader(_) | Note::Retired | Note::Stale(_) => {
-            None
-        }
+        Note::Dispatch(
+            dispatch::Note::Dropped { .. }
+            | dispatch::Note::Carried { .. }
+            | dispatch::Note::LogFault
+            | dispatch::Note::Stale(_),
+        )
+        | Note::Controller(_)
+        | Note::Lease(_)
+        | Note::Leader(_)
+        | Note::Retired
+        | Note::Stale(_) => None,
     }
 }

@@ -10,7 +10,9 @@ use narad_core::effects::OpId;
 use narad_core::ids::{NodeId, PartitionId};
 use narad_core::metastore::Entry;
 use narad_core::mover::Fault;
-use narad_core::node::{CallFault, Event, Gating, Operation, Outcome, Staging, StagingOutcome};
+use narad_core::node::{
+    CallFault, Event, Gating, Operation, Outcome, Shipping, Staging, StagingOutcome,
+};
 use narad_core::peer::Request;
 
 use self::endings::{ending_of, failed};
@@ -193,7 +195,10 @@ impl World {
             Operation::NextIncarnation
             | Operation::Inspect(_)
             | Operation::Host(..)
-            | Operation::Stage(..) => true,
+            | Operation::Stage(..)
+            | Operation::Ship(
+                Shipping::Checkpoint(_) | Shipping::Carry(_) | Shipping::Salvage { .. },
+            ) => true,
             Operation::Gate(_, gating) => {
                 matches!(gating, Gating::List { .. } | Gating::Freeze { .. })
             }
@@ -203,6 +208,7 @@ impl World {
             | Operation::Configure(_)
             | Operation::Transfer { .. }
             | Operation::Call { .. }
+            | Operation::Ship(Shipping::Send { .. })
             | Operation::Watermarks(_)
             | Operation::CloseAccept
             | Operation::OpenAccept => false,

@@ -2,10 +2,14 @@
 
 use std::time::Duration;
 
+use narad_core::cursor::Acks;
+use narad_core::dispatch::{LogFault, SendFault};
 use narad_core::effects::OpId;
 use narad_core::host;
 use narad_core::ids::PartitionId;
-use narad_core::node::{Gating, GatingOutcome, Operation, Outcome, Staging};
+use narad_core::node::{
+    Gating, GatingOutcome, Operation, Outcome, Shipping, ShippingOutcome, Staging,
+};
 use narad_runtime::copy::{CancelFlag, CopyRequest};
 use narad_runtime::store::identity;
 
@@ -93,6 +97,9 @@ impl World {
                     Gating::List { incarnation, check } => {
                         GatingOutcome::List(slot.list(incarnation, &check).ok())
                     }
+                    Gating::Resume(_) => GatingOutcome::Resume,
+                    Gating::HandOver { .. } => GatingOutcome::HandOver(Acks::default()),
+                    Gating::Take(_) => GatingOutcome::Take(None),
                     Gating::Freeze { epoch, life } => {
                         slot.begin_freeze(op, epoch, life);
                         process.freezing.insert(op, partition);
@@ -104,6 +111,13 @@ impl World {
             Operation::Watermarks(partitions) => {
                 Outcome::Watermarks(process.storage.watermarks(&partitions))
             }
+            // Nothing is accepted but by owners yet; what a flip has left waits where it is.
+            Operation::Ship(work) => Outcome::Ship(match work {
+                Shipping::Salvage { .. } => ShippingOutcome::Salvage(None),
+                Shipping::Send { .. } => ShippingOutcome::Send(Err(SendFault::Unreadable)),
+                Shipping::Checkpoint(_) => ShippingOutcome::Checkpoint(Err(LogFault)),
+                Shipping::Carry(_) => ShippingOutcome::Carry(Err(LogFault)),
+            }),
             // A record is acknowledged by its owner alone, so a node that owns nothing has
             // accepted nothing that has not arrived.
             Operation::CloseAccept => Outcome::CloseAccept(true),
