@@ -39,6 +39,10 @@ pub(super) struct Part {
     pub(super) serving: Vec<Serving>,
     /// Directories that are open.
     pub(super) open: BTreeSet<(NodeId, Attempt)>,
+    /// How often its log was opened, anywhere (S11).
+    pub(super) openings: u64,
+    /// Which of these is the present one of each node.
+    pub(super) opening: BTreeMap<NodeId, u64>,
     /// Captures of the present reign (S8, S9).
     pub(super) holds: Vec<Hold>,
     /// Listings that the present owner has answered in its reign: for which move, to whom (S6).
@@ -225,6 +229,8 @@ impl Part {
             asides: BTreeMap::new(),
             serving: Vec::new(),
             open: BTreeSet::new(),
+            openings: 0,
+            opening: BTreeMap::new(),
             holds: Vec::new(),
             sessions: BTreeSet::new(),
             tries: BTreeMap::new(),

@@ -61,10 +61,38 @@ section! {
         /// Sets the rate so that this many bytes are written to a moving partition for one that is
         /// copied (W/B), given the copy rate of the policy or the network.
         "write_over_copy" write_over_copy: opt Rate => "1.5";
+        /// Whether producers go to the owner, or have any node accept their records.
+        "via" via: def Via = Via::Direct => "\"ingress\"";
+        /// How they ask for a partition, with `via = "ingress"`.
+        "address" address: def Address = Address::Mixed => "\"key\"";
         /// How a producer finds the owner.
         "route" route: def Route = Route::Stale => "\"fresh\"";
         /// The chance that a record whose fate is unknown is sent again.
         "retry" retry: def Chance = Chance(1.0) => "0.5";
+    }
+}
+
+words! {
+    /// Whom a producer gives its records to.
+    pub enum Via {
+        /// The owner of the partition.
+        Direct = "direct",
+        /// Any node, each in turn, whose ingress log takes them; it brings them to the owner.
+        Ingress = "ingress",
+    }
+}
+
+words! {
+    /// How a producer asks for a partition.
+    pub enum Address {
+        /// By its number.
+        Number = "number",
+        /// By a key that falls on it.
+        Key = "key",
+        /// Any partition of the topic will do.
+        Any = "any",
+        /// One of these, batch by batch.
+        Mixed = "mixed",
     }
 }
 
@@ -146,6 +174,8 @@ impl Produce {
             burst: None,
             hot: None,
             write_over_copy: None,
+            via: Via::Direct,
+            address: Address::Mixed,
             route: Route::Stale,
             retry: Chance(1.0),
         }

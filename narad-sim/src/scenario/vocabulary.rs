@@ -278,6 +278,11 @@ names! {
 /// the records are durable, and done when it has been checked again and acknowledged.
 pub const COMMIT: &str = "commit";
 
+/// An acceptance of records by any node: its effect is that records are to be written to the ingress
+/// log, it is performed when they are durable, and done when the node knows and its producers were
+/// answered.
+pub const ACCEPT: &str = "accept";
+
 /// The answers to questions of one node to another.
 pub const ANSWERS: &[&str] = &[
     "heartbeat-answer",
@@ -289,6 +294,9 @@ pub const ANSWERS: &[&str] = &[
     "release-answer",
     "take-acks-answer",
 ];
+
+/// Accepted records on their way to the owner of their partition, as messages.
+pub const DELIVERIES: &[&str] = &["deliver", "deliver-answer"];
 
 /// The bulk copy, as messages.
 pub const COPIES: &[&str] = &["copy", "copy-answer"];
@@ -311,8 +319,16 @@ pub const RAFT: &[&str] = &[
 ];
 
 /// Messages between clients and nodes.
-pub const CLIENTS: &[&str] =
-    &["produce", "produce-answer", "fetch", "fetch-answer", "ack", "ack-answer"];
+pub const CLIENTS: &[&str] = &[
+    "accept",
+    "accept-answer",
+    "produce",
+    "produce-answer",
+    "fetch",
+    "fetch-answer",
+    "ack",
+    "ack-answer",
+];
 
 /// The two ends of a freeze.
 pub const FREEZES: &[&str] = &["begin", "end"];
@@ -326,6 +342,7 @@ pub const fn names_of(stage: Stage) -> &'static [(&'static str, &'static [&'stat
             ("questions to another node", CALLS),
             ("works of a node", OPERATIONS),
             ("an append of records", &[COMMIT]),
+            ("an acceptance of records", &[ACCEPT]),
         ],
         Stage::Send | Stage::Deliver => &[
             ("questions to another node", CALLS),
@@ -333,6 +350,7 @@ pub const fn names_of(stage: Stage) -> &'static [(&'static str, &'static [&'stat
             ("the proposal that a `propose` carries", PROPOSALS),
             ("the bulk copy", COPIES),
             ("Raft", RAFT),
+            ("accepted records", DELIVERIES),
             ("clients", CLIENTS),
         ],
         Stage::Applied | Stage::Committed => &[("proposals", PROPOSALS)],

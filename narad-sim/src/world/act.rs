@@ -274,12 +274,16 @@ impl World {
 
     fn act_as_client(&mut self, action: &Action, place: Place) {
         match action {
-            Action::Produce { partition, records, bytes, node } => {
+            Action::Produce { partition, records, bytes, node, via, address } => {
                 let Some(partition) = self.partition(partition) else { return };
                 let at = node.as_ref().and_then(|node| self.who(node, place));
                 let ids = self.clients.mint(u64::from(*records));
                 let bytes = bytes.unwrap_or(self.clients.load.produce.value_bytes).0;
-                self.offer(partition, ids, usize::try_from(bytes).unwrap_or(100), at);
+                let bytes = usize::try_from(bytes).unwrap_or(100);
+                let mut offer = self.clients.usual(partition, ids, bytes);
+                offer.via = via.unwrap_or(offer.via);
+                offer.address = address.unwrap_or(offer.address);
+                self.offer(offer, at);
             }
             Action::Consume { partition, records, ack, node } => {
                 let Some(partition) = self.partition(partition) else { return };

@@ -1,5 +1,6 @@
 //! What travels between machines.
 
+use narad_core::dispatch::SendFault;
 use narad_core::effects::OpId;
 use narad_core::ids::{Epoch, Offset, PartitionId};
 use narad_core::metastore::Entry;
@@ -7,9 +8,12 @@ use narad_core::node::{Note, Operation, Shipping};
 use narad_core::peer::{self, Request};
 use narad_core::{controller, dispatch};
 use narad_runtime::copy::{CopyRequest, SourceError};
+use narad_runtime::ingress::Parcel;
 use narad_runtime::log::Record;
 
 use super::clients::RequestNo;
+use super::deliver::Deliver;
+use super::ingress::Accept;
 use crate::scenario::vocabulary::{call_name, command_name};
 
 /// Something on its way.
@@ -58,6 +62,19 @@ pub(crate) enum Payload {
         op: OpId,
         bytes: Vec<u8>,
         ended: Ended,
+    },
+    /// Records for a topic, at whatever node.
+    Accept(Accept),
+    AcceptAnswer {
+        request: RequestNo,
+        outcome: Produced,
+    },
+    /// Accepted records for the owner of their partition.
+    Deliver(Box<Deliver>),
+    Delivered {
+        to_life: u64,
+        op: OpId,
+        result: Result<(), SendFault>,
     },
     Produce(Produce),
     Produced {
@@ -144,6 +161,10 @@ impl Payload {
             Self::Refused { .. } => "unreachable",
             Self::Copy { .. } => "copy",
             Self::Bytes { .. } => "copy-answer",
+            Self::Accept(_) => "accept",
+            Self::AcceptAnswer { .. } => "accept-answer",
+            Self::Deliver(_) => "deliver",
+            Self::Delivered { .. } => "deliver-answer",
             Self::Produce(_) => "produce",
             Self::Produced { .. } => "produce-answer",
             Self::Fetch(_) => "fetch",
@@ -169,6 +190,13 @@ impl Payload {
         self.entry().map_or("", |entry| command_name(&entry.command))
     }
 
+    /// There is another copy of it somewhere: nobody can say of it that it was not taken.
+    pub(crate) const fn is_copied(&mut self) {
+        if let Self::Deliver(deliver) = self {
+            deliver.is_only = false;
+        }
+    }
+
     /// Changes bytes that nothing but a checksum protects; whatever else is garbled does not
     /// arrive at all, since a frame with a wrong checksum ends its connection.
     pub(crate) fn corrupt(&mut self) {
@@ -184,6 +212,10 @@ impl Payload {
             | Self::Answer { .. }
             | Self::Refused { .. }
             | Self::Copy { .. }
+            | Self::Accept(_)
+            | Self::AcceptAnswer { .. }
+            | Self::Deliver(_)
+            | Self::Delivered { .. }
             | Self::Produce(_)
             | Self::Produced { .. }
             | Self::Fetch(_)
@@ -198,6 +230,14 @@ impl Payload {
         const SMALL: u64 = 128;
         match self {
             Self::Raft { bytes, .. } | Self::Bytes { bytes, .. } => SMALL + bytes.len() as u64,
+            Self::Accept(accept) => {
+                let bytes = accept.parcels.iter().map(Parcel::encoded_bytes).sum::<usize>();
+                SMALL + bytes as u64
+            }
+            Self::Deliver(deliver) => {
+                let bytes = deliver.records.iter().map(|(_, record)| record.encoded_bytes());
+                SMALL + bytes.sum::<usize>() as u64
+            }
             Self::Produce(produce) => {
                 let bytes = produce.records.iter().map(Record::encoded_bytes).sum::<usize>();
                 SMALL + bytes as u64
@@ -209,6 +249,8 @@ impl Payload {
             | Self::Answer { .. }
             | Self::Refused { .. }
             | Self::Copy { .. }
+            | Self::AcceptAnswer { .. }
+            | Self::Delivered { .. }
             | Self::Produced { .. }
             | Self::Fetch(_)
             | Self::Fetched { .. }
@@ -229,6 +271,7 @@ impl Payload {
                 Request::Heartbeat { .. } | Request::Join { .. } => None,
             },
             Self::Copy { range, .. } => Some(range.partition),
+            Self::Deliver(deliver) => Some(deliver.partition),
             Self::Produce(produce) => Some(produce.partition),
             Self::Fetch(fetch) => Some(fetch.partition),
             Self::Ack(ack) => Some(ack.partition),
@@ -236,6 +279,9 @@ impl Payload {
             | Self::Answer { .. }
             | Self::Refused { .. }
             | Self::Bytes { .. }
+            | Self::Accept(_)
+            | Self::AcceptAnswer { .. }
+            | Self::Delivered { .. }
             | Self::Produced { .. }
             | Self::Fetched { .. }
             | Self::Acked { .. } => None,

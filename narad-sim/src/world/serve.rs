@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use narad_core::dispatch::SendFault;
 use narad_core::ids::{ByteCount, Epoch, Offset, PartitionId};
 use narad_core::node::Event;
 use narad_core::planted::{Bug, is_planted};
@@ -10,7 +11,8 @@ use narad_runtime::disk::{MemDisk, mem};
 use narad_runtime::log::{Record, Retention, scan};
 use narad_runtime::store::log_dir;
 
-use super::machine::Batch;
+use super::deliver::fault_of;
+use super::machine::{Batch, Incoming};
 use super::message::{Ack, Fetch, Fetched, Message, Payload, Produce, Produced};
 use super::records::id_of;
 use super::script::{Moment, Verdict};
@@ -30,11 +32,15 @@ impl World {
     const APPEND_RECORDS_MAX: usize = 256;
 
     /// Records have reached the node that some dispatcher takes for the owner.
-    pub(super) fn produced_at(&mut self, machine: usize, from: usize, life: u64, produce: Produce) {
+    pub(super) fn produced_at(&mut self, machine: usize, from: usize, produce: Produce) {
+        self.take_in(machine, produce.partition, Incoming::Produced { from, produce });
+    }
+
+    /// Records are to be appended, behind those that wait already.
+    pub(super) fn take_in(&mut self, machine: usize, partition: PartitionId, incoming: Incoming) {
         let process = self.machines[machine].process.as_mut().expect("it runs");
-        let partition = produce.partition;
         let appending = process.appends.entry(partition).or_default();
-        appending.waiting.push_back((from, life, produce));
+        appending.waiting.push_back(incoming);
         if appending.batch.is_none() {
             self.begin_batch(machine, partition);
         }
@@ -53,16 +59,26 @@ impl World {
             return;
         }
         let seat = process.broker.seat(partition);
-        let Ok(pending) = seat.slot.begin(None) else {
-            let refused: Vec<_> = appending.waiting.drain(..).collect();
-            self.recorder.count("refused");
-            return self.reply_to_producers(machine, refused, Produced::Refused);
+        // One append claims one reign.
+        let claimed = appending.waiting.front().and_then(Incoming::claimed);
+        let joins = |one: &Incoming| one.claimed() == claimed;
+        let pending = match seat.slot.begin(claimed) {
+            Ok(pending) => pending,
+            Err(error) => {
+                let others = appending.waiting.iter().position(|one| !joins(one));
+                let all = others.unwrap_or(appending.waiting.len());
+                let refused: Vec<_> = appending.waiting.drain(..all).collect();
+                self.recorder.count("refused");
+                self.reply_to_senders(machine, refused, &Err(fault_of(&error)));
+                // Whoever claims another reign may be luckier.
+                return self.begin_batch(machine, partition);
+            }
         };
         let (mut from, mut records): (Vec<_>, Vec<Record>) = (Vec::new(), Vec::new());
         while records.len() < Self::APPEND_RECORDS_MAX {
-            let Some((client, life, mut produce)) = appending.waiting.pop_front() else { break };
-            records.append(&mut produce.records);
-            from.push((client, life, produce));
+            let Some(next) = appending.waiting.pop_front_if(|one| joins(one)) else { break };
+            records.append(&mut next.records());
+            from.push(next);
         }
         let (epoch, node) = (pending.epoch(), it.node);
         let ids = records.iter().map(id_of).collect();
@@ -158,14 +174,14 @@ impl World {
                 let epoch = committed.epoch;
                 self.observe(Fact::Acknowledged { node, partition, epoch, first, ids: &ids });
                 self.news(partition);
-                self.reply_to_producers(machine, from, Produced::Acknowledged);
+                self.reply_to_senders(machine, from, &Ok((epoch, first)));
             }
             Err(error) => {
                 if is_durable && matches!(error, SlotError::Refused(_)) {
                     self.observe(Fact::AckRefused { node, partition, epoch, first, ids: &ids });
                 }
                 self.recorder.count("refused");
-                self.reply_to_producers(machine, from, Produced::Refused);
+                self.reply_to_senders(machine, from, &Err(fault_of(&error)));
             }
         }
         let moment = Moment {
@@ -180,16 +196,31 @@ impl World {
         self.begin_batch(machine, partition);
     }
 
-    fn reply_to_producers(
+    /// Answers everybody who has sent records: `first` is where those of the first begin.
+    fn reply_to_senders(
         &mut self,
         machine: usize,
-        to: Vec<(usize, u64, Produce)>,
-        outcome: Produced,
+        senders: Vec<Incoming>,
+        result: &Result<(Epoch, Offset), SendFault>,
     ) {
         let life = self.machines[machine].life;
-        for (client, _, produce) in to {
-            let payload = Payload::Produced { request: produce.request, outcome };
-            self.send(Message { from: machine, to: client, life, payload, line: 0 });
+        let mut result = *result;
+        for sender in senders {
+            let records = sender.len() as u64;
+            match sender {
+                Incoming::Produced { from: to, produce } => {
+                    let taken = result.is_ok();
+                    let outcome = if taken { Produced::Acknowledged } else { Produced::Refused };
+                    let payload = Payload::Produced { request: produce.request, outcome };
+                    self.send(Message { from: machine, to, life, payload, line: 0 });
+                }
+                Incoming::Delivered { from, life, deliver } => {
+                    self.delivery_ended(machine, (from, life), &deliver, result);
+                }
+            }
+            if let Ok((_, first)) = &mut result {
+                first.0 += records;
+            }
         }
     }
 

@@ -65,7 +65,9 @@ pub(in super::super) const ABOUT: &[(&str, &str)] = &[
     ("open-accept", "it accepts again: the decommission was cancelled"),
     ("commit", "an append: admitted, then durable, then rechecked and acknowledged"),
     // Clients.
-    ("produce", "a client's records"),
+    ("accept", "a client's records for a topic, at any node; as a work, one write of them"),
+    ("accept-answer", "whether they are durable there"),
+    ("produce", "a client's records for a partition, at its owner"),
     ("produce-answer", "their acknowledgement or refusal"),
     ("fetch", "a consumer's reservation of records"),
     ("fetch-answer", "the records"),

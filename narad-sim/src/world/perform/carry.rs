@@ -3,18 +3,16 @@
 use std::time::Duration;
 
 use narad_core::cursor::Acks;
-use narad_core::dispatch::{LogFault, SendFault};
 use narad_core::effects::OpId;
 use narad_core::host;
 use narad_core::ids::PartitionId;
-use narad_core::node::{
-    Gating, GatingOutcome, Operation, Outcome, Shipping, ShippingOutcome, Staging,
-};
+use narad_core::node::{Gating, GatingOutcome, Operation, Outcome, Shipping, Staging};
 use narad_runtime::copy::{CancelFlag, CopyRequest};
 use narad_runtime::store::identity;
 
 use crate::oracle::Fact;
 use crate::world::copy::Nobody;
+use crate::world::deliver::Shipment;
 use crate::world::{Local, World};
 
 impl World {
@@ -111,17 +109,22 @@ impl World {
             Operation::Watermarks(partitions) => {
                 Outcome::Watermarks(process.storage.watermarks(&partitions))
             }
-            // Nothing is accepted but by owners yet; what a flip has left waits where it is.
-            Operation::Ship(work) => Outcome::Ship(match work {
-                Shipping::Salvage { .. } => ShippingOutcome::Salvage(None),
-                Shipping::Send { .. } => ShippingOutcome::Send(Err(SendFault::Unreadable)),
-                Shipping::Checkpoint(_) => ShippingOutcome::Checkpoint(Err(LogFault)),
-                Shipping::Carry(_) => ShippingOutcome::Carry(Err(LogFault)),
-            }),
-            // A record is acknowledged by its owner alone, so a node that owns nothing has
-            // accepted nothing that has not arrived.
-            Operation::CloseAccept => Outcome::CloseAccept(true),
-            Operation::OpenAccept => Outcome::OpenAccept,
+            Operation::Ship(Shipping::Checkpoint(seq)) => {
+                return self.checkpoint_ingress(machine, op, seq);
+            }
+            Operation::Ship(Shipping::Carry(seqs)) => return self.carry(machine, op, &seqs),
+            Operation::Ship(Shipping::Salvage { partition, data, from }) => {
+                return self.salvage(machine, op, partition, data, from);
+            }
+            Operation::Ship(Shipping::Send { to, partition, epoch, batch, records: seqs }) => {
+                let shipment = Shipment { to, partition, epoch, batch, seqs };
+                return self.ship(machine, op, shipment);
+            }
+            Operation::CloseAccept => return self.close_accept(machine, op),
+            Operation::OpenAccept => {
+                self.open_accept(machine);
+                Outcome::OpenAccept
+            }
         })
     }
 
