@@ -84,12 +84,25 @@ fn a_copy_that_reaches_everything_visible_is_promoted() {
     let log = world.live(n(2), partition).unwrap();
     assert_eq!(log.hwm, log.end(), "H43: the captured tail is visible without a new commit");
     // H14, S10: what the old owner has is kept until it is salvaged.
+    world.machines.get_mut(&n(1)).unwrap().is_full = true;
     world.start(n(1));
     world.run(World::SECOND * 5);
     assert_eq!(world.machines[&n(1)].disk[&partition].installed.len(), 1);
     let left: Vec<PartitionId> = world.node(n(1)).left_behind().collect();
     assert_eq!(left, [partition]);
     world.check_everything_is_visible();
+    world.machines.get_mut(&n(1)).unwrap().is_full = false;
+    world.until("the disk is empty", World::SECOND * 30, |world| {
+        world.machines[&n(1)].disk.is_empty()
+    });
+    let row = world.log.state.assignment(partition).unwrap();
+    assert_eq!(row.lineage.last().unwrap().residue, Residue::Reclaimed);
+    let again = world.notes.iter().find_map(|(by, note)| match note {
+        Note::Salvaged { salvaged, .. } if *by == n(1) => Some(*salvaged),
+        _ => None,
+    });
+    let start = row.lineage.last().unwrap().start;
+    assert_eq!(again.expect("it was noted").from, start, "exactly what was not captured");
 }
 
 /// R64, R66, H30: no session of this move ever reached the source, so nothing is promoted; the
@@ -341,6 +354,7 @@ fn a_node_with_unsalvaged_records_does_not_leave() {
     });
     world.crash(n(1));
     world.until("the promotion", World::SECOND * 15, |world| is_at(world, partition, 2));
+    world.machines.get_mut(&n(1)).unwrap().is_full = true;
     world.start(n(1));
     world.run(World::SECOND * 2);
     world.ask(n(3), narad_core::node::Ask::Decommission(n(1)));
@@ -348,9 +362,7 @@ fn a_node_with_unsalvaged_records_does_not_leave() {
     let member = world.log.state.member(n(1)).unwrap();
     assert!(member.draining && !member.drained_out);
     assert!(world.node(n(1)).left_behind().eq([partition]));
-    let epoch = world.log.state.assignment(partition).unwrap().epoch;
-    let ready = narad_core::metastore::Command::ReclaimReady { partition, node: n(1), epoch };
-    world.say_as(n(1), ready);
+    world.machines.get_mut(&n(1)).unwrap().is_full = false;
     world.until("it is out", World::SECOND * 20, |world| {
         !world.log.state.configuration().contains(n(1))
     });
