@@ -195,13 +195,13 @@ fn late_acknowledgements_are_forwarded_until_they_are_taken() {
         let op = bench.take(tells);
         bench.tell(Event::Done(op, Outcome::Call(answer)));
         assert!(!bench.open.iter().any(|(_, operation)| tells(operation)), "not at once");
-        bench.now = bench.now.after(Duration::from_secs(60));
+        bench.now = bench.now.after(Duration::from_mins(1));
         bench.tell(Event::Wake);
     }
     let op = bench.take(tells);
     bench.tell(Event::Done(op, Outcome::Call(Ok(Answer::Noted))));
     assert!(bench.notes.contains(&Note::AcksForwarded { partition, to: n(2) }));
-    bench.now = bench.now.after(Duration::from_secs(60));
+    bench.now = bench.now.after(Duration::from_mins(1));
     bench.tell(Event::Wake);
     assert!(!bench.open.iter().any(|(_, operation)| tells(operation)));
 }
