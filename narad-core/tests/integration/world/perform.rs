@@ -90,9 +90,15 @@ impl World {
                 });
                 Outcome::Watermarks(seen.collect())
             }
-            Operation::Ship(Shipping::Salvage { partition, data, from }) => {
+            Operation::Ship(Shipping::Salvage { partition, what, from }) => {
                 let machine = self.machines.get_mut(&id).unwrap();
-                let directory = &machine.disk[&partition].installed[&data];
+                let area = &machine.disk[&partition];
+                let directory = match what {
+                    What::Staging => area.staging.as_ref().unwrap(),
+                    What::Installed(data) => &area.installed[&data],
+                };
+                let committed = directory.position.committed;
+                let from = from.or(committed).unwrap_or(Offset(directory.start));
                 let end = Offset(directory.end()).max(from);
                 let missing = directory.records().filter(|(offset, _)| *offset >= from.0);
                 let salvaged = Salvaged { from, end, bytes: RECORD * (end.0 - from.0) };
