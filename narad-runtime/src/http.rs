@@ -30,7 +30,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware;
-use axum::routing::{get, post};
+use axum::routing::{delete, get, post};
 use tokio::sync::Semaphore;
 
 use crate::service::Service;
@@ -41,6 +41,7 @@ mod error;
 pub mod json;
 pub mod messages;
 mod request;
+mod salvage;
 mod serve;
 mod topics;
 
@@ -102,6 +103,10 @@ pub fn router(service: Arc<dyn Service>, options: HttpOptions) -> Router {
             post(cluster::decommission).delete(cluster::cancel_decommission),
         )
         .route("/v1/cluster/moves", get(cluster::moves).post(cluster::move_partition))
+        .route("/v1/cluster/losses", post(salvage::declare_lost))
+        .route("/v1/cluster/salvage", get(salvage::list))
+        .route("/v1/cluster/salvage/{member}/{id}", delete(salvage::remove))
+        .route("/v1/cluster/salvage/{member}/{id}/restore", post(salvage::restore))
         .route("/v1/topics", get(topics::list).post(topics::create))
         .route("/v1/topics/{topic}", get(topics::show).delete(topics::delete))
         .route("/v1/topics/{topic}/messages", get(messages::fetch).post(messages::produce))

@@ -208,8 +208,12 @@ impl Server {
         .map_err(ServerError::Thread)?;
 
         let http_addr = local(&http)?;
-        let service =
-            Arc::new(NodeService::new(handle.clone(), Arc::clone(&broker), admitted.node));
+        let service = Arc::new(NodeService::new(
+            handle.clone(),
+            Arc::clone(&broker),
+            Arc::clone(&store),
+            admitted.node,
+        ));
         let router = http::router(Arc::clone(&service) as Arc<dyn Service>, settings.http.clone());
         let ended = cancel.clone().cancelled_owned();
         let http = tokio::spawn(http::serve(http, router, settings.connections.clone(), ended));

@@ -12,8 +12,10 @@ use serde::{Deserialize, Serialize};
 pub use crate::log::Record;
 
 mod error;
+mod salvage;
 
 pub use error::ServiceError;
+pub use salvage::{AcceptedView, LossCause, NewLoss, QuarantinedView, ReceiptView, SalvageView};
 
 /// A node, seen by its operators and clients.
 ///
@@ -93,6 +95,41 @@ pub trait Service: Send + Sync + 'static {
         partition: u32,
         to: &str,
     ) -> Result<(), ServiceError>;
+
+    /// Gives up what only the dead owner of a partition holds, and has the partition served again.
+    ///
+    /// # Errors
+    ///
+    /// Unknown topic or partition; [`Rejected`](ServiceError::Rejected) if its owner is not dead, or
+    /// nobody can take it; those that concern the leader.
+    async fn declare_lost(&self, loss: NewLoss) -> Result<ReceiptView, ServiceError>;
+
+    /// Lists reigns that began without all of the one before, and what lies in quarantine. A stale
+    /// answer shows the quarantine of this node alone.
+    ///
+    /// # Errors
+    ///
+    /// [`ServiceError::NoLeader`] if a barrier was asked for and none could be had.
+    async fn salvage(&self, read: Read) -> Result<SalvageView, ServiceError>;
+
+    /// Accepts once more what lies in quarantine on a member, from the first record on that consumers
+    /// had not acknowledged there; it stays where it is.
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownMember`](ServiceError::UnknownMember),
+    /// [`NotInQuarantine`](ServiceError::NotInQuarantine), [`Busy`](ServiceError::Busy) if there is no
+    /// room now, some of it may have been accepted then; [`Rejected`](ServiceError::Rejected) if its
+    /// topic is deleted.
+    async fn restore(&self, member: &str, id: &str) -> Result<AcceptedView, ServiceError>;
+
+    /// Deletes what lies in quarantine on a member, before its time.
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownMember`](ServiceError::UnknownMember),
+    /// [`NotInQuarantine`](ServiceError::NotInQuarantine).
+    async fn drop_quarantined(&self, member: &str, id: &str) -> Result<(), ServiceError>;
 
     /// Appends records to a partition that this node owns; they are durable when it returns.
     ///

@@ -74,6 +74,7 @@ impl From<ServiceError> for ApiError {
             ServiceError::UnknownMember(_) => (StatusCode::NOT_FOUND, "unknown_member"),
             ServiceError::UnknownTopic(_) => (StatusCode::NOT_FOUND, "unknown_topic"),
             ServiceError::UnknownPartition { .. } => (StatusCode::NOT_FOUND, "unknown_partition"),
+            ServiceError::NotInQuarantine(_) => (StatusCode::NOT_FOUND, "not_in_quarantine"),
             ServiceError::Blocked(_) => (StatusCode::CONFLICT, "blocked"),
             ServiceError::Rejected(_) => (StatusCode::CONFLICT, "rejected"),
             ServiceError::Invalid(_) => (StatusCode::BAD_REQUEST, "invalid"),
@@ -99,6 +100,7 @@ impl From<ServiceError> for ApiError {
             | ServiceError::UnknownMember(_)
             | ServiceError::UnknownTopic(_)
             | ServiceError::UnknownPartition { .. }
+            | ServiceError::NotInQuarantine(_)
             | ServiceError::Rejected(_)
             | ServiceError::Invalid(_)
             | ServiceError::OutcomeUnknown

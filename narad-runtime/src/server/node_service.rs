@@ -1,6 +1,7 @@
 //! The API's view of a node: questions to the node machine, records to and from its logs.
 
 mod errors;
+mod salvage;
 mod views;
 
 use std::future::poll_fn;
@@ -20,9 +21,10 @@ use crate::broker::{Broker, ProduceError, Seat, SlotError};
 use crate::client::{Client, ClientOptions};
 use crate::node_loop::{AskFault, NodeHandle, Stopped};
 use crate::service::{
-    AckSet, Fetched, MemberView, MoveView, NewTopic, Position, Produced, Read, Readiness, Record,
-    Route, Service, ServiceError, TopicView,
+    AcceptedView, AckSet, Fetched, MemberView, MoveView, NewLoss, NewTopic, Position, Produced,
+    Read, Readiness, ReceiptView, Record, Route, SalvageView, Service, ServiceError, TopicView,
 };
+use crate::store::{PartitionStore, Receipt};
 use views::{add_progress, member_view, moves_seen_from, route, topic_view};
 
 /// What the HTTP API asks of a running node.
@@ -30,6 +32,7 @@ use views::{add_progress, member_view, moves_seen_from, route, topic_view};
 pub struct NodeService {
     handle: NodeHandle,
     broker: Arc<Broker>,
+    store: Arc<dyn PartitionStore>,
     node: NodeId,
 }
 
@@ -43,8 +46,27 @@ struct Place {
 }
 
 impl NodeService {
-    pub(super) const fn new(handle: NodeHandle, broker: Arc<Broker>, node: NodeId) -> Self {
-        Self { handle, broker, node }
+    pub(super) const fn new(
+        handle: NodeHandle,
+        broker: Arc<Broker>,
+        store: Arc<dyn PartitionStore>,
+        node: NodeId,
+    ) -> Self {
+        Self { handle, broker, store, node }
+    }
+
+    fn store(&self) -> Arc<dyn PartitionStore> {
+        Arc::clone(&self.store)
+    }
+
+    /// Accepts once more what lies in this node's quarantine.
+    async fn accept_trashed(
+        &self,
+        _partition: PartitionId,
+        _id: String,
+        _now_ms: i64,
+    ) -> Result<Receipt, ServiceError> {
+        unimplemented!("bound with the ingress")
     }
 
     async fn ask(&self, ask: Ask) -> Result<Applied, ServiceError> {
@@ -218,6 +240,22 @@ impl Service for NodeService {
         let partition = self.place(topic, partition).await?.partition;
         self.ask(Ask::Move { partition, to }).await?;
         self.ask(Ask::Pin { partition, on: true }).await.map(|_| ())
+    }
+
+    async fn declare_lost(&self, loss: NewLoss) -> Result<ReceiptView, ServiceError> {
+        self.give_up(loss).await
+    }
+
+    async fn salvage(&self, read: Read) -> Result<SalvageView, ServiceError> {
+        self.salvage_view(read).await
+    }
+
+    async fn restore(&self, member: &str, id: &str) -> Result<AcceptedView, ServiceError> {
+        self.restore_from(member, id).await
+    }
+
+    async fn drop_quarantined(&self, member: &str, id: &str) -> Result<(), ServiceError> {
+        self.drop_from(member, id).await
     }
 
     async fn produce(

@@ -20,6 +20,9 @@ pub enum ServiceError {
         /// The partition asked for.
         partition: u32,
     },
+    /// There is nothing of that name in quarantine.
+    #[error("there is nothing called {0:?} in the quarantine; list it again, it may be gone")]
+    NotInQuarantine(String),
     /// It could never end; nothing was changed.
     #[error("this cannot be done: {}", .0.join("; "))]
     Blocked(Vec<String>),

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use axum::Router;
-use narad_core::ids::{Epoch, Incarnation, Name, NodeId, Offset, TopicId};
+use narad_core::ids::{ByteCount, Epoch, Incarnation, Name, NodeId, Offset, TopicId};
 use narad_runtime::client::{Client, ClientOptions, Endpoint};
 use narad_runtime::http::{Connections, HttpOptions, router, serve};
 use narad_runtime::service::{
-    AckSet, Fetched, MemberStatus, MemberView, MoveView, NewTopic, Position, Produced, Read,
-    Readiness, Record, Role, Route, Service, ServiceError, TopicView,
+    AcceptedView, AckSet, Fetched, LossCause, MemberStatus, MemberView, MoveView, NewLoss,
+    NewTopic, Position, Produced, Read, Readiness, ReceiptView, Record, Role, Route, SalvageView,
+    Service, ServiceError, TopicView,
 };
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
@@ -51,6 +52,7 @@ pub(crate) struct State {
     pub(crate) topics: BTreeMap<String, (TopicView, Vec<Partition>)>,
     pub(crate) addrs: BTreeMap<String, String>,
     pub(crate) dead: Vec<String>,
+    pub(crate) salvage: SalvageView,
     pub(crate) leaderless: bool,
     pub(crate) unregistered: bool,
     /// What the next decommission is answered.
@@ -288,6 +290,58 @@ impl Service for Node {
         let known = state.members.iter_mut().find(|known| known.id.as_str() == member);
         known.ok_or_else(|| ServiceError::UnknownMember(member.into()))?.draining = on;
         Ok(())
+    }
+
+    async fn declare_lost(&self, loss: NewLoss) -> Result<ReceiptView, ServiceError> {
+        self.barrier(Read::Barrier)?;
+        let mut state = self.cluster.state();
+        let unknown = || ServiceError::UnknownTopic(loss.topic.clone());
+        let dead = state.dead.clone();
+        let (view, partitions) = state.topics.get_mut(&loss.topic).ok_or_else(unknown)?;
+        let row = &mut partitions[loss.partition as usize];
+        if !dead.contains(&row.owner) {
+            return Err(ServiceError::Rejected("its owner is not dead".into()));
+        }
+        let receipt = ReceiptView {
+            topic: view.name.clone(),
+            partition: loss.partition,
+            cause: LossCause::DeclaredLost,
+            epoch: Epoch(row.epoch + 1),
+            old_epoch: Epoch(row.epoch),
+            old_owner: name(&row.owner),
+            new_owner: name(&self.name),
+            at_risk_from: None,
+            start: Offset(row.records.len() as u64),
+            salvaged: false,
+        };
+        row.owner.clone_from(&self.name);
+        row.epoch += 1;
+        state.salvage.receipts.push(receipt.clone());
+        Ok(receipt)
+    }
+
+    async fn salvage(&self, read: Read) -> Result<SalvageView, ServiceError> {
+        self.barrier(read)?;
+        Ok(self.cluster.state().salvage.clone())
+    }
+
+    async fn restore(&self, member: &str, id: &str) -> Result<AcceptedView, ServiceError> {
+        let accepted =
+            AcceptedView { from: Offset(3), end: Offset(9), records: 6, bytes: ByteCount(60) };
+        let mut state = self.cluster.state();
+        let found = state.salvage.quarantine.iter_mut();
+        let mut found = found.filter(|one| one.member.as_str() == member && one.id == id);
+        let found = found.next().ok_or_else(|| ServiceError::NotInQuarantine(id.into()))?;
+        found.accepted = Some(accepted);
+        Ok(accepted)
+    }
+
+    async fn drop_quarantined(&self, member: &str, id: &str) -> Result<(), ServiceError> {
+        let mut state = self.cluster.state();
+        let before = state.salvage.quarantine.len();
+        state.salvage.quarantine.retain(|one| one.member.as_str() != member || one.id != id);
+        let dropped = state.salvage.quarantine.len() < before;
+        if dropped { Ok(()) } else { Err(ServiceError::NotInQuarantine(id.into())) }
     }
 
     async fn create_topic(&self, topic: NewTopic) -> Result<TopicView, ServiceError> {
