@@ -77,12 +77,12 @@ fn batches(segment: Vec<(Offset, Record)>) -> Vec<Vec<Record>> {
     let mut room = 0;
     for (_, record) in segment {
         let bytes = record.encoded_bytes();
-        match batches.last_mut().filter(|batch| bytes <= room && batch.len() < RECORDS_MAX) {
-            Some(batch) => batch.push(record),
-            None => {
-                room = BYTES_MAX.max(bytes);
-                batches.push(vec![record]);
-            }
+        let last = batches.last_mut().filter(|batch| bytes <= room && batch.len() < RECORDS_MAX);
+        if let Some(batch) = last {
+            batch.push(record);
+        } else {
+            room = BYTES_MAX.max(bytes);
+            batches.push(vec![record]);
         }
         room -= bytes;
     }

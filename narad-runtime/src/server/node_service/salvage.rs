@@ -34,7 +34,7 @@ impl NodeService {
             receipt_view(state, partition, old, new)
         };
         let receipt = self.look(Read::Stale, last).await?;
-        receipt.ok_or_else(|| ServiceError::UnknownTopic(topic))
+        receipt.ok_or(ServiceError::UnknownTopic(topic))
     }
 
     pub(super) async fn salvage_view(&self, read: Read) -> Result<SalvageView, ServiceError> {
