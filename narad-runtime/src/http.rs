@@ -37,6 +37,7 @@ use crate::service::Service;
 
 pub mod batch;
 mod cluster;
+pub(crate) mod consume;
 mod error;
 pub mod json;
 pub mod messages;
@@ -104,8 +105,8 @@ pub fn router(service: Arc<dyn Service>, options: HttpOptions) -> Router {
         .route("/v1/cluster/moves", get(cluster::moves).post(cluster::move_partition))
         .route("/v1/topics", get(topics::list).post(topics::create))
         .route("/v1/topics/{topic}", get(topics::show).delete(topics::delete))
-        .route("/v1/topics/{topic}/messages", get(messages::fetch).post(messages::produce))
-        .route("/v1/topics/{topic}/ack", post(messages::ack))
+        .route("/v1/topics/{topic}/messages", get(consume::fetch).post(messages::produce))
+        .route("/v1/topics/{topic}/ack", post(consume::ack))
         .fallback(error::no_such_route)
         .method_not_allowed_fallback(error::method_not_allowed)
         .layer(DefaultBodyLimit::max(body_bytes_max))

@@ -15,7 +15,7 @@ use super::routes::Fault;
 use super::transport::Request;
 use super::{Client, ClientError, Endpoint, Tried, encoded, json};
 use crate::http::batch::{self, Limits};
-use crate::http::messages::AckBody;
+use crate::http::consume::AckBody;
 use crate::service::{AckSet, Fetched, Position, Record};
 
 /// How a consumer reads.
