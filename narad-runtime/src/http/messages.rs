@@ -235,7 +235,7 @@ impl Api {
 /// Most partitions that are tried for one part of a request.
 const CHOICES_MAX: usize = 8;
 
-pub(super) fn messages_path(topic: &str, partition: u32) -> String {
+fn messages_path(topic: &str, partition: u32) -> String {
     format!("/v1/topics/{topic}/messages?partition={partition}")
 }
 
