@@ -19,9 +19,10 @@ use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::http::json::OffsetsBody;
 use crate::service::{
-    AcceptedView, MemberView, MoveView, NewLoss, NewTopic, Read, ReceiptView, SalvageView,
-    TopicDetail, TopicView,
+    AcceptedView, MemberView, MoveView, NewLoss, NewTopic, OffsetsView, Read, ReceiptView,
+    SalvageView, TopicDetail, TopicView,
 };
 
 mod backoff;
@@ -160,6 +161,18 @@ impl Client {
     pub async fn moves(&self, read: Read) -> Result<Vec<MoveView>, ClientError> {
         let answer = self.get(&read_path("/v1/cluster/moves", read)).await?;
         answer.parse().map(|Moves { moves }| moves)
+    }
+
+    /// Tells where the consumers of a topic's partitions stand; with [`Read::Stale`] only what the
+    /// node that is asked knows itself.
+    ///
+    /// # Errors
+    ///
+    /// See [`ClientError`].
+    pub async fn offsets(&self, topic: &str, read: Read) -> Result<Vec<OffsetsView>, ClientError> {
+        let path = format!("/v1/topics/{}/offsets", encoded(topic));
+        let answer = self.get(&read_path(&path, read)).await?;
+        answer.parse().map(|OffsetsBody { partitions, .. }| partitions)
     }
 
     /// Begins a member's decommission, or cancels it (R82, R94).

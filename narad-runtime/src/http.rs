@@ -11,7 +11,10 @@
 //! | `GET /v1/topics/{topic}` | the topic with its `routes` |
 //! | `DELETE /v1/topics/{topic}` | 204 |
 //! | `POST /v1/topics/{topic}/messages?partition=&key=` | `{results: [..]}`, see [`messages`] |
-//! | `GET /v1/topics/{topic}/messages?partition=&from=&epoch=&max_bytes=&wait_ms=` | records |
+//! | `GET /v1/topics/{topic}/messages?partition=&max=&max_bytes=&wait=&visibility=` | records to work on, see [`consume`] |
+//! | `POST /v1/topics/{topic}/ack`, `…/nack`, `…/extend` | take `{handles, delay?, visibility?}`; `{results: [..]}` |
+//! | `GET /v1/topics/{topic}/offsets` | `{partitions: [..]}`, see [`OffsetsView`](crate::service::OffsetsView) |
+//! | `GET /v1/topics/{topic}/messages?partition=&from=&epoch=&max_bytes=&wait_ms=` | records, just to read |
 //! | `POST /v1/topics/{topic}/ack?partition=` | takes `{epoch, up_to?, offsets?}`; 204 |
 //! | `GET /healthz`, `GET /readyz` | 200, or 503 |
 //!
@@ -37,6 +40,7 @@ use crate::service::Service;
 
 pub mod batch;
 mod cluster;
+pub mod consume;
 mod error;
 pub mod json;
 pub mod messages;
@@ -109,8 +113,11 @@ pub fn router(service: Arc<dyn Service>, options: HttpOptions) -> Router {
         .route("/v1/cluster/salvage/{member}/{id}/restore", post(salvage::restore))
         .route("/v1/topics", get(topics::list).post(topics::create))
         .route("/v1/topics/{topic}", get(topics::show).delete(topics::delete))
-        .route("/v1/topics/{topic}/messages", get(messages::fetch).post(messages::produce))
-        .route("/v1/topics/{topic}/ack", post(messages::ack))
+        .route("/v1/topics/{topic}/messages", get(consume::consume).post(messages::produce))
+        .route("/v1/topics/{topic}/ack", post(consume::ack))
+        .route("/v1/topics/{topic}/nack", post(consume::nack))
+        .route("/v1/topics/{topic}/extend", post(consume::extend))
+        .route("/v1/topics/{topic}/offsets", get(consume::offsets))
         .fallback(error::no_such_route)
         .method_not_allowed_fallback(error::method_not_allowed)
         .layer(DefaultBodyLimit::max(body_bytes_max))

@@ -81,6 +81,7 @@ use std::sync::{Arc, Mutex};
 
 use narad_core::dispatch::Waybill;
 use narad_core::ids::{ByteCount, Offset, Seq};
+use narad_core::partition::Position;
 
 pub use commit::{Accepted, Committer, Ticket};
 pub use error::IngressError;
@@ -288,8 +289,11 @@ impl IngressLog {
         let _upkeep = lock(&self.upkeep);
         let log = self.log();
         let retained = reserve::spend(&*self.disk, &self.dir, || {
-            log.ack_up_to(Offset(seq.0))?;
-            log.flush_position()?;
+            let committed = log.position_now().committed;
+            if committed.is_none_or(|committed| committed < Offset(seq.0)) {
+                let committed = Some(Offset(seq.0));
+                log.set_position(Position { committed, ..Position::default() })?;
+            }
             log.drop_before(Offset(seq.0))
         })?;
         lock(&self.cache).forget_before(seq);

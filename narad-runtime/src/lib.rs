@@ -82,4 +82,6 @@ pub mod storage;
 pub mod store;
 #[cfg(feature = "net")]
 pub mod transfer;
+#[cfg(feature = "http")]
+mod units;
 pub mod wire;

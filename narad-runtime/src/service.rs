@@ -11,9 +11,13 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::log::Record;
 
+mod consumer;
 mod error;
 mod salvage;
 
+pub use consumer::{
+    Handed, HandedRecord, NoTicket, OffsetsOf, OffsetsView, Reserve, Settle, Settled, Ticket,
+};
 pub use error::ServiceError;
 pub use salvage::{AcceptedView, LossCause, NewLoss, QuarantinedView, ReceiptView, SalvageView};
 
@@ -175,6 +179,39 @@ pub trait Service: Send + Sync + 'static {
         epoch: Epoch,
         acks: AckSet,
     ) -> Result<(), ServiceError>;
+
+    /// Hands out records that nobody has and nobody has acknowledged, also while their partition is
+    /// frozen (R48). Waits up to [`Reserve::wait`] for a first one, and ends with an error as soon as
+    /// the partition is another node's.
+    ///
+    /// # Errors
+    ///
+    /// [`NotOwner`](ServiceError::NotOwner), [`NotServing`](ServiceError::NotServing),
+    /// [`NoLease`](ServiceError::NoLease), and [`TooManyInFlight`](ServiceError::TooManyInFlight) or
+    /// [`TooFarAhead`](ServiceError::TooFarAhead) if there are records that only these hold back.
+    async fn reserve(&self, topic: &str, wanted: Reserve) -> Result<Handed, ServiceError>;
+
+    /// Acknowledges, hands back or keeps records that were handed out; the answers are in the order
+    /// of the tickets. What happens to one does not depend on another.
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownTopic`](ServiceError::UnknownTopic); nothing was done then.
+    async fn settle(
+        &self,
+        topic: &str,
+        tickets: Vec<Ticket>,
+        how: Settle,
+    ) -> Result<Vec<Settled>, ServiceError>;
+
+    /// Tells where the consumers of each partition stand, in order of the partitions. With
+    /// [`Read::Stale`] only what this node knows itself; otherwise owners are asked, and for those
+    /// that do not answer soon it is told so.
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownTopic`](ServiceError::UnknownTopic).
+    async fn offsets(&self, topic: &str, read: Read) -> Result<Vec<OffsetsView>, ServiceError>;
 }
 
 /// How current an answer about the cluster has to be.

@@ -212,9 +212,12 @@ impl Hands {
                 slot.thaw(token);
                 GatingOutcome::Thaw
             }
-            Gating::Resume(_) | Gating::HandOver { .. } | Gating::Take(_) => {
-                unimplemented!("bound next")
+            Gating::Resume(lineage) => {
+                slot.resume(lineage);
+                GatingOutcome::Resume
             }
+            Gating::HandOver { forced } => GatingOutcome::HandOver(slot.hand_over(forced)),
+            Gating::Take(acks) => GatingOutcome::Take(slot.take_acks(&acks)),
             Gating::List { incarnation, check } => {
                 return self.block(op, move |_| {
                     let listing = slot.list(incarnation, &check);

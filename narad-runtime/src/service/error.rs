@@ -1,5 +1,7 @@
 //! Why a node did not do what it was asked.
 
+use narad_core::ids::Offset;
+
 /// Why a node did not do what it was asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ServiceError {
@@ -53,6 +55,18 @@ pub enum ServiceError {
     /// The offsets belong to an earlier reign.
     #[error("the partition has changed hands since these records were read; they will come again")]
     StaleEpoch,
+    /// Too many records are handed out.
+    #[error("{max} records are handed out and not acknowledged: acknowledge some first")]
+    TooManyInFlight {
+        /// How many may be.
+        max: usize,
+    },
+    /// Too many records are acknowledged ahead of one that is not.
+    #[error("too much is acknowledged ahead: acknowledge the record at offset {frontier} first")]
+    TooFarAhead {
+        /// The record that is waited for.
+        frontier: Offset,
+    },
     /// There is no room left.
     #[error("the node's disk is full; free space on it or move partitions away")]
     DiskFull,
@@ -62,4 +76,32 @@ pub enum ServiceError {
     /// A fault of the node.
     #[error("the node failed: {0}")]
     Internal(String),
+}
+
+impl ServiceError {
+    /// Returns the name of it, for programs; stable.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::NoLeader => "no_leader",
+            Self::UnknownMember(_) => "unknown_member",
+            Self::UnknownTopic(_) => "unknown_topic",
+            Self::UnknownPartition { .. } => "unknown_partition",
+            Self::NotInQuarantine(_) => "not_in_quarantine",
+            Self::Blocked(_) => "blocked",
+            Self::Rejected(_) => "rejected",
+            Self::Invalid(_) => "invalid",
+            Self::OutcomeUnknown => "outcome_unknown",
+            Self::NotOwner { .. } => "not_owner",
+            Self::Frozen => "frozen",
+            Self::NoLease => "no_lease",
+            Self::NotServing => "not_serving",
+            Self::StaleEpoch => "stale_epoch",
+            Self::TooManyInFlight { .. } => "too_many_in_flight",
+            Self::TooFarAhead { .. } => "too_far_ahead",
+            Self::DiskFull => "disk_full",
+            Self::Busy => "busy",
+            Self::Internal(_) => "internal",
+        }
+    }
 }

@@ -165,7 +165,6 @@ mod tests {
         log.expose(Offset(10)).unwrap();
         let position = Position { committed: Some(Offset(4)), acked_ahead: vec![Offset(6)] };
         log.set_position(position).unwrap();
-        log.flush_position().unwrap();
         log.close().unwrap();
         (store, attempt)
     }

@@ -1,18 +1,21 @@
 //! A cluster in memory: several nodes over one state, without files and without a protocol.
 
+mod consumers;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use axum::Router;
+use narad_core::cursor::Cursor;
 use narad_core::ids::{ByteCount, Epoch, Incarnation, Name, NodeId, Offset, TopicId};
 use narad_runtime::client::{Client, ClientOptions, Endpoint};
 use narad_runtime::http::{Connections, HttpOptions, router, serve};
 use narad_runtime::service::{
-    AcceptedView, AckSet, Fetched, LossCause, MemberStatus, MemberView, MoveView, NewLoss,
-    NewTopic, Position, Produced, Read, Readiness, ReceiptView, Record, Role, Route, SalvageView,
-    Service, ServiceError, TopicView,
+    AcceptedView, AckSet, Fetched, Handed, LossCause, MemberStatus, MemberView, MoveView, NewLoss,
+    NewTopic, OffsetsView, Position, Produced, Read, Readiness, ReceiptView, Record, Reserve, Role,
+    Route, SalvageView, Service, ServiceError, Settle, Settled, Ticket, TopicView,
 };
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
@@ -43,10 +46,15 @@ pub(crate) struct Partition {
     pub(crate) committed: Option<u64>,
     /// What has been asked of it.
     pub(crate) fetches: u64,
+    /// Where reigns began; at zero unless it is said here.
+    pub(crate) reign_starts: BTreeMap<u64, u64>,
+    cursor: Option<Cursor>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct State {
+    /// How far the clock of reservations has come.
+    pub(crate) clock: Duration,
     pub(crate) members: Vec<MemberView>,
     pub(crate) moves: Vec<MoveView>,
     pub(crate) topics: BTreeMap<String, (TopicView, Vec<Partition>)>,
@@ -491,5 +499,22 @@ impl Service for Node {
         })?;
         self.cluster.changed.notify_waiters();
         Ok(())
+    }
+
+    async fn reserve(&self, topic: &str, wanted: Reserve) -> Result<Handed, ServiceError> {
+        self.hand_out(topic, wanted).await
+    }
+
+    async fn settle(
+        &self,
+        topic: &str,
+        tickets: Vec<Ticket>,
+        how: Settle,
+    ) -> Result<Vec<Settled>, ServiceError> {
+        self.settle_all(topic, tickets, how)
+    }
+
+    async fn offsets(&self, topic: &str, read: Read) -> Result<Vec<OffsetsView>, ServiceError> {
+        self.offsets_of(topic, read)
     }
 }
