@@ -16,6 +16,12 @@ pub(super) struct Watchers {
 }
 
 impl Watchers {
+    /// Returns how many wait.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// Notes a change, and takes those out who wait for one. They are woken without the slot's mutex,
     /// since a waker may run whatever it likes.
     pub(super) fn change(&mut self) -> impl Iterator<Item = Waker> + use<> {
