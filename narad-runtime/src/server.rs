@@ -312,6 +312,8 @@ impl Server {
         let bulk = Arc::clone(&self.bulk);
         drop(tokio::task::spawn_blocking(move || bulk.stop()).await);
         drop((&mut self.http).await);
+        // Nothing is acknowledged any more.
+        self.service.store_positions().await;
         ended
     }
 }

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test says what it expects by unwrapping")]
 
 mod addresses;
+mod consume;
 mod demo;
 mod harness;
 mod moves;

@@ -24,6 +24,13 @@ use crate::service::{
 use crate::store::PartitionLog;
 
 impl NodeService {
+    /// Makes durable where consumers stand; what cannot be is delivered again.
+    pub(in crate::server) async fn store_positions(&self) {
+        let broker = Arc::clone(&self.broker);
+        // Whatever became of it was logged.
+        drop(blocking(move || broker.flush_positions()).await);
+    }
+
     pub(super) async fn read(
         &self,
         topic: &str,

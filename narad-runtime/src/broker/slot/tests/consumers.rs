@@ -133,8 +133,8 @@ impl Owner {
         self.slot.take_answer(ticket(n)).expect("nothing is under way").unwrap()
     }
 
-    /// The next owner, on a copy of what was captured: with the same records.
-    fn successor(&self, capture: &Capture) -> Self {
+    /// The next owner, on a copy of what was captured: all records are alike.
+    fn successor_of(capture: &Capture) -> Self {
         let end = usize::try_from(capture.listing.hwm.0).unwrap();
         let next = Self::with(end, Limits::default());
         next.slot.stand(Standing::Closed);
@@ -251,7 +251,7 @@ fn the_next_owner_resumes_and_delivers_again_what_was_in_flight() {
     owner.slot.ack(held[0]).unwrap();
     owner.slot.ack(held[2]).unwrap();
     let capture = owner.freeze(1);
-    let next = owner.successor(&capture);
+    let next = Owner::successor_of(&capture);
     let offsets = next.slot.offsets().unwrap();
     assert_eq!((offsets.committed, offsets.acked_ahead), (Some(Offset(1)), 1));
     assert_eq!((offsets.in_flight, offsets.backlog, offsets.epoch), (0, 3, NEXT));
@@ -279,9 +279,9 @@ fn an_acknowledgement_after_the_capture_is_forwarded() {
     let span = |first, end| Span { first: Offset(first), end: Offset(end) };
     assert_eq!((acks.epoch, &acks.spans[..]), (EPOCH, &[span(1, 2), span(3, 4)][..]));
 
-    let untold = owner.successor(&capture);
+    let untold = Owner::successor_of(&capture);
     assert_eq!(untold.offsets(9), [1, 2, 3]);
-    let told = owner.successor(&capture);
+    let told = Owner::successor_of(&capture);
     let taken = told.slot.take_acks(&acks).expect("served there");
     assert_eq!((taken.counted, taken.dropped), (2, false));
     assert_eq!(told.slot.take_acks(&acks).expect("served there").counted, 0, "once more");
@@ -433,7 +433,7 @@ fn a_position_that_could_not_be_stored_is_stored_later() {
 #[test]
 fn acknowledgements_by_offset_follow_the_lineage() {
     let owner = Owner::of(3);
-    let next = owner.successor(&owner.freeze(1));
+    let next = Owner::successor_of(&owner.freeze(1));
     next.produce(2);
     assert_eq!(next.slot.acknowledge_up_to(EPOCH, Offset(2)).unwrap(), Answer::Acked);
     let beyond = next.slot.acknowledge(EPOCH, Offset(3));

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use narad_core::cursor::{Handle, Reserved};
+use narad_core::partition::Position;
 use proptest::prelude::*;
 
 use super::consumers::{FakeClock, lineage};
@@ -152,7 +153,7 @@ impl History {
                 self.slot.begin_freeze(ticket(self.freezes), EPOCH, LIFE);
                 let answer = self.slot.take_answer(ticket(self.freezes)).expect("at once");
                 if let Ok(capture) = answer {
-                    self.check_position(&capture.position, &self.acked);
+                    check_position(&capture.position, &self.acked);
                     self.frozen = Some(capture.token);
                 }
             }
@@ -191,17 +192,10 @@ impl History {
         self.last = Some(reserved);
     }
 
-    fn check_position(&self, position: &narad_core::partition::Position, acked: &BTreeSet<u64>) {
-        let committed = position.committed.unwrap_or_default().0;
-        let known: BTreeSet<u64> =
-            (0..committed).chain(position.acked_ahead.iter().map(|one| one.0)).collect();
-        assert_eq!(known, *acked);
-    }
-
     /// S11: once time has passed, everything that is not acknowledged is handed out, and nothing
     /// else is.
     fn finish(mut self) {
-        self.check_position(&self.slot.position().unwrap(), &self.acked);
+        check_position(&self.slot.position().unwrap(), &self.acked);
         let offsets = self.slot.offsets().unwrap();
         assert_eq!(offsets.backlog, self.hwm - self.acked.len() as u64);
         self.clock.pass(Duration::from_secs(10));
@@ -212,6 +206,13 @@ impl History {
             (0..self.hwm).filter(|offset| !self.acked.contains(offset)).collect();
         assert_eq!(left, expected);
     }
+}
+
+fn check_position(position: &Position, acked: &BTreeSet<u64>) {
+    let committed = position.committed.unwrap_or_default().0;
+    let known: BTreeSet<u64> =
+        (0..committed).chain(position.acked_ahead.iter().map(|one| one.0)).collect();
+    assert_eq!(known, *acked);
 }
 
 fn open(clock: &Arc<FakeClock>, disk: &MemDisk) -> Slot {
