@@ -156,6 +156,7 @@ impl Server {
             directory: Arc::clone(&book) as _,
             inbound: Arc::new(handle.clone()),
             bulk: Some(Arc::clone(&bulk) as _),
+            deliveries: None,
         };
         let peer_addr = local(&peer)?;
         let net = crate::net::Settings {

@@ -39,7 +39,7 @@ impl Node {
                 self.asked_as_source(id, from, partition, HandoffRequest::Release { token });
             }
             (Request::TakeAcks { partition, acks }, Some(_)) => {
-                self.offered_acks(id, partition, acks)
+                self.offered_acks(id, partition, acks);
             }
             // A node without an id may only ask for one.
             (
