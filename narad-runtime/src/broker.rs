@@ -2,6 +2,7 @@
 //! meet.
 
 pub mod batch;
+mod deliver;
 pub mod slot;
 
 use std::collections::BTreeMap;
@@ -11,6 +12,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use narad_core::ids::PartitionId;
 
 pub use batch::{Batcher, ProduceError};
+pub use deliver::NotTaken;
 pub use slot::{AppendUnderWay, Committed, FreezeAnswer, Pending, Slot, SlotError, Standpoint};
 
 /// One partition's slot with its producers.

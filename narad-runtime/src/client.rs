@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::service::{MemberView, MoveView, NewTopic, Read, TopicDetail, TopicView};
 
+mod accepted;
 mod backoff;
 mod consumer;
 mod endpoint;
@@ -32,7 +33,7 @@ mod transport;
 pub use consumer::{AckOutcome, Consumer, ConsumerOptions, Delivery, StartAt};
 pub use endpoint::{Endpoint, EndpointError};
 pub use error::{ClientError, Tried};
-pub use producer::{Delivered, Placement, Producer, ProducerOptions, SendError, Totals};
+pub use producer::{Ack, Delivered, Placement, Producer, ProducerOptions, SendError, Totals};
 use routes::Known;
 use transport::{Answer, CallError, Request, Transport};
 

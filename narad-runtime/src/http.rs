@@ -10,7 +10,8 @@
 //! | `GET /v1/topics` | `{topics: [..]}` |
 //! | `GET /v1/topics/{topic}` | the topic with its `routes` |
 //! | `DELETE /v1/topics/{topic}` | 204 |
-//! | `POST /v1/topics/{topic}/messages?partition=&key=` | `{results: [..]}`, see [`messages`] |
+//! | `POST /v1/topics/{topic}/messages?partition=&key=` | `{accepted: n}`, see [`messages`] |
+//! | the same with `&ack=owner` | `{results: [..]}` |
 //! | `GET /v1/topics/{topic}/messages?partition=&from=&epoch=&max_bytes=&wait_ms=` | records |
 //! | `POST /v1/topics/{topic}/ack?partition=` | takes `{epoch, up_to?, offsets?}`; 204 |
 //! | `GET /healthz`, `GET /readyz` | 200, or 503 |

@@ -67,10 +67,12 @@
 
 mod cache;
 mod commit;
+mod door;
 mod error;
 mod parcel;
 mod read;
 mod reserve;
+mod salvage;
 mod scan;
 #[cfg(test)]
 mod tests;
@@ -83,9 +85,11 @@ use narad_core::dispatch::Waybill;
 use narad_core::ids::{ByteCount, Offset, Seq};
 
 pub use commit::{Accepted, Committer, Ticket};
+pub use door::{Door, Load, Pass};
 pub use error::IngressError;
 pub use parcel::Parcel;
 pub use read::{Read, Waybills};
+pub use salvage::SalvageError;
 pub use scan::{Scan, scan};
 
 use crate::disk::{Disk, parent};

@@ -13,6 +13,7 @@ use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
+use narad_core::dispatch::{BatchNo, Receipt, Receiver, SendFault};
 use narad_core::effects::{Effects, OpId};
 use narad_core::freeze::gate::{
     Acknowledged, Admission, Appended as Ended, Authority, Command, Gate, Refused, Signal, Standing,
@@ -109,6 +110,8 @@ pub struct Slot {
 struct Inner {
     gate: Gate<OpId>,
     log: Option<Arc<dyn PartitionLog>>,
+    /// Which batches of which nodes were taken, as long as the log stays open.
+    receiver: Receiver,
     /// An append runs outside the mutex.
     appending: bool,
     /// Answers of freezes, until whoever asked has taken them.
@@ -132,6 +135,7 @@ impl Slot {
         let inner = Inner {
             gate: Gate::new(partition),
             log: None,
+            receiver: Receiver::default(),
             appending: false,
             answered: Vec::new(),
             waiting: 0,
@@ -216,7 +220,24 @@ impl Slot {
 
     /// Takes an opened log. How the gate stands is another matter.
     pub fn attach(&self, log: Arc<dyn PartitionLog>) {
-        self.lock().log = Some(log);
+        let mut inner = self.lock();
+        inner.log = Some(log);
+        inner.receiver = Receiver::default();
+    }
+
+    /// Judges a batch that another node has accepted, before anything else about it is looked at.
+    /// What is to be appended is followed by [`end_delivery`](Self::end_delivery).
+    ///
+    /// # Errors
+    ///
+    /// If it is a late copy, or another batch of that node is being appended.
+    pub fn begin_delivery(&self, batch: BatchNo) -> Result<Receipt, SendFault> {
+        self.lock().receiver.begin(batch)
+    }
+
+    /// Takes note of how the append of a batch has ended: whether all of it was acknowledged.
+    pub fn end_delivery(&self, batch: BatchNo, taken: bool) {
+        self.lock().receiver.end(batch, taken);
     }
 
     /// Waits for the append under way and lets go of the log; the gate stands as it did.

@@ -83,6 +83,8 @@ impl Drop for DeliveryReply {
 
 impl fmt::Debug for DeliveryReply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DeliveryReply").field("answered", &self.way.is_none()).finish()
+        f.debug_struct("DeliveryReply")
+            .field("answered", &self.way.is_none())
+            .finish_non_exhaustive()
     }
 }

@@ -10,18 +10,21 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::join_all;
+use narad_core::dispatch::Route as Place;
 use narad_core::freeze::gate::Refused;
 use narad_core::ids::{Epoch, NodeId, Offset, PartitionId};
 use narad_core::metastore::Applied;
 use narad_core::node::{Ask, Node, Said};
 use narad_core::planted::{Bug, is_planted};
 
+use super::topics::{Known, Topics};
 use crate::broker::{Broker, ProduceError, Seat, SlotError};
 use crate::client::{Client, ClientOptions};
-use crate::node_loop::{AskFault, NodeHandle, Stopped};
+use crate::ingress::Parcel;
+use crate::node_loop::{AskFault, Ingress, NodeHandle, Stopped};
 use crate::service::{
-    AckSet, Fetched, MemberView, MoveView, NewTopic, Position, Produced, Read, Readiness, Record,
-    Route, Service, ServiceError, TopicView,
+    Accepted, AckSet, Fetched, MemberView, MoveView, NewTopic, Position, Produced, Read, Readiness,
+    Record, Route, Service, ServiceError, TopicView, hash_of,
 };
 use views::{add_progress, member_view, moves_seen_from, route, topic_view};
 
@@ -31,10 +34,12 @@ pub struct NodeService {
     handle: NodeHandle,
     broker: Arc<Broker>,
     node: NodeId,
+    ingress: Arc<Ingress>,
+    topics: Arc<Topics>,
 }
 
 /// Where a partition is, as this node has learned it.
-struct Place {
+struct Spot {
     partition: PartitionId,
     owner: NodeId,
     owner_http: Option<String>,
@@ -43,8 +48,29 @@ struct Place {
 }
 
 impl NodeService {
-    pub(super) const fn new(handle: NodeHandle, broker: Arc<Broker>, node: NodeId) -> Self {
-        Self { handle, broker, node }
+    pub(super) const fn new(
+        handle: NodeHandle,
+        broker: Arc<Broker>,
+        node: NodeId,
+        ingress: Arc<Ingress>,
+        topics: Arc<Topics>,
+    ) -> Self {
+        Self { handle, broker, node, ingress, topics }
+    }
+
+    /// Finds a topic for a producer. Only one that this node has not heard of is a question to the
+    /// log.
+    async fn known_topic(&self, name: &str) -> Result<Known, ServiceError> {
+        if let Some(known) = self.topics.find(name) {
+            return Ok(known);
+        }
+        let wanted = name.to_owned();
+        let find = move |node: &Node| {
+            let topic = node.state().topic_named(&wanted)?;
+            Some(Known { id: topic.id, partitions: topic.partitions })
+        };
+        let found = self.look(Read::Barrier, find).await?;
+        found.ok_or_else(|| ServiceError::UnknownTopic(name.to_owned()))
     }
 
     async fn ask(&self, ask: Ask) -> Result<Applied, ServiceError> {
@@ -98,7 +124,7 @@ impl NodeService {
     }
 
     /// Finds a partition; if this node has not heard of the topic, it asks the log first.
-    async fn place(&self, topic: &str, index: u32) -> Result<Place, ServiceError> {
+    async fn place(&self, topic: &str, index: u32) -> Result<Spot, ServiceError> {
         for read in [Read::Stale, Read::Barrier] {
             let wanted = topic.to_owned();
             let find = move |node: &Node| place(node, &wanted, index);
@@ -112,7 +138,7 @@ impl NodeService {
     }
 
     /// Finds the seat of a partition that this node owns.
-    fn seat(&self, place: &Place) -> Result<Seat, ServiceError> {
+    fn seat(&self, place: &Spot) -> Result<Seat, ServiceError> {
         if place.owner != self.node {
             return Err(ServiceError::NotOwner { owner: place.owner_http.clone() });
         }
@@ -220,6 +246,30 @@ impl Service for NodeService {
         self.ask(Ask::Pin { partition, on: true }).await.map(|_| ())
     }
 
+    async fn accept(
+        &self,
+        topic: &str,
+        partition: Option<u32>,
+        records: Vec<Record>,
+    ) -> Result<Accepted, ServiceError> {
+        let Known { id, partitions } = self.known_topic(topic).await?;
+        if let Some(partition) = partition.filter(|&partition| partition >= partitions) {
+            let topic = topic.to_owned();
+            return Err(ServiceError::UnknownPartition { topic, partition });
+        }
+        let accepted = records.len() as u64;
+        let parcel = |record: Record| {
+            let route = match (partition, &record.key) {
+                (Some(index), _) => Place::Partition(index),
+                (None, Some(key)) => Place::Key(hash_of(key)),
+                (None, None) => Place::Any,
+            };
+            Parcel { topic: id, route, record }
+        };
+        self.ingress.accept(records.into_iter().map(parcel).collect()).await?;
+        Ok(Accepted { accepted })
+    }
+
     async fn produce(
         &self,
         topic: &str,
@@ -314,7 +364,7 @@ async fn blocking<T: Send + 'static>(
 
 fn fetch_now(
     seat: &Seat,
-    place: &Place,
+    place: &Spot,
     from: Position,
     bytes_max: usize,
 ) -> Result<Fetched, ServiceError> {
@@ -337,7 +387,7 @@ fn clamped(at: Offset, epoch: Option<Epoch>, lineage: &[(Epoch, Offset)]) -> Off
     next.map_or(at, |(_, start)| at.min(*start))
 }
 
-fn place(node: &Node, topic: &str, index: u32) -> Result<Place, ServiceError> {
+fn place(node: &Node, topic: &str, index: u32) -> Result<Spot, ServiceError> {
     let state = node.state();
     let found =
         state.topic_named(topic).ok_or_else(|| ServiceError::UnknownTopic(topic.to_owned()))?;
@@ -348,7 +398,7 @@ fn place(node: &Node, topic: &str, index: u32) -> Result<Place, ServiceError> {
     let partition = PartitionId { topic: found.id, index };
     // A topic that was just created has no owners yet.
     let row = state.assignment(partition).ok_or(ServiceError::NotServing)?;
-    Ok(Place {
+    Ok(Spot {
         partition,
         owner: row.owner,
         owner_http: state.member(row.owner).map(|owner| owner.addrs.http.clone()),

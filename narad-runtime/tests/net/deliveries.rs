@@ -13,7 +13,7 @@ use narad_runtime::wire::frame::Kind;
 use narad_runtime::wire::handshake::{Accepted, Hello, Purpose, VERSION_MAX, Welcome};
 use tokio::net::TcpListener;
 
-use crate::support::{CLUSTER, Node, PATIENCE, Raw, World, echoed, heartbeat, hello, uuid, within};
+use crate::support::{CLUSTER, Node, PATIENCE, Raw, World, echoed, heartbeat, hello, uuid};
 
 const ONE: NodeId = NodeId(1);
 const TWO: NodeId = NodeId(2);
@@ -198,7 +198,7 @@ async fn nonsense_closes_the_connection() {
         raw.send(Kind::Deliver, &head.to_bytes()).await;
         raw.send(Kind::Records, body).await;
         loop {
-            let Some(frame) = within("an end", raw.receive()).await else { break };
+            let Some(frame) = raw.receive().await else { break };
             let answer = Delivered::from_bytes(&frame.payload).unwrap();
             assert_eq!(answer.result, Err(SendFault::TimedOut));
         }
