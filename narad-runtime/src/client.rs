@@ -25,6 +25,7 @@ use crate::service::{
     SalvageView, TopicDetail, TopicView,
 };
 
+mod accepted;
 mod backoff;
 mod consumer;
 mod endpoint;
@@ -36,7 +37,7 @@ mod transport;
 pub use consumer::{AckOutcome, Consumer, ConsumerOptions, Delivery, StartAt};
 pub use endpoint::{Endpoint, EndpointError};
 pub use error::{ClientError, Tried};
-pub use producer::{Delivered, Placement, Producer, ProducerOptions, SendError, Totals};
+pub use producer::{Ack, Delivered, Placement, Producer, ProducerOptions, SendError, Totals};
 use routes::Known;
 use transport::{Answer, CallError, Request, Transport};
 

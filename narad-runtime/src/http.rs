@@ -10,7 +10,8 @@
 //! | `GET /v1/topics` | `{topics: [..]}` |
 //! | `GET /v1/topics/{topic}` | the topic with its `routes` |
 //! | `DELETE /v1/topics/{topic}` | 204 |
-//! | `POST /v1/topics/{topic}/messages?partition=&key=` | `{results: [..]}`, see [`messages`] |
+//! | `POST /v1/topics/{topic}/messages?partition=&key=` | `{accepted: n}`, see [`messages`] |
+//! | the same with `&ack=owner` | `{results: [..]}` |
 //! | `GET /v1/topics/{topic}/messages?partition=&max=&max_bytes=&wait=&visibility=` | records to work on, see [`consume`] |
 //! | `POST /v1/topics/{topic}/ack`, `…/nack`, `…/extend` | take `{handles, delay?, visibility?}`; `{results: [..]}` |
 //! | `GET /v1/topics/{topic}/offsets` | `{partitions: [..]}`, see [`OffsetsView`](crate::service::OffsetsView) |

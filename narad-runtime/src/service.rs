@@ -135,6 +135,26 @@ pub trait Service: Send + Sync + 'static {
     /// [`NotInQuarantine`](ServiceError::NotInQuarantine).
     async fn drop_quarantined(&self, member: &str, id: &str) -> Result<(), ServiceError>;
 
+    /// Accepts records of a topic into this node's own log, to be brought to their owners: to
+    /// `partition`, or by their keys, or wherever there is room. All of them are durable when it
+    /// returns, or none was acknowledged. It looks at the state of no partition, so that it goes on
+    /// while they move, while there is no leader and while owners are dead (R43, R46).
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownTopic`](ServiceError::UnknownTopic) and
+    /// [`UnknownPartition`](ServiceError::UnknownPartition); [`NoLeader`](ServiceError::NoLeader) if
+    /// this node has not heard of the topic and can ask nobody; [`Full`](ServiceError::Full),
+    /// [`Draining`](ServiceError::Draining), [`Busy`](ServiceError::Busy),
+    /// [`DiskFull`](ServiceError::DiskFull) and [`NotAccepting`](ServiceError::NotAccepting), after
+    /// which another node may take them.
+    async fn accept(
+        &self,
+        topic: &str,
+        partition: Option<u32>,
+        records: Vec<Record>,
+    ) -> Result<Accepted, ServiceError>;
+
     /// Appends records to a partition that this node owns; they are durable when it returns.
     ///
     /// # Errors
@@ -394,6 +414,13 @@ pub struct TopicDetail {
     pub routes: Vec<Route>,
 }
 
+/// What was accepted, as `POST /v1/topics/{topic}/messages` answers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Accepted {
+    /// How many records are durable on the node that was asked.
+    pub accepted: u64,
+}
+
 /// Where records went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Produced {
@@ -473,6 +500,11 @@ impl AckSet {
 #[must_use]
 pub fn partition_of(key: &[u8], partitions: u32) -> u32 {
     assert!(partitions > 0, "a topic has at least one partition");
-    let place = xxhash_rust::xxh3::xxh3_64(key) % u64::from(partitions);
+    let place = hash_of(key) % u64::from(partitions);
     u32::try_from(place).expect("a remainder is smaller than its 32-bit divisor")
+}
+
+/// Returns what places a key among partitions, however many these are.
+pub(crate) fn hash_of(key: &[u8]) -> u64 {
+    xxhash_rust::xxh3::xxh3_64(key)
 }

@@ -55,6 +55,8 @@ impl Node {
             dispatch::Outcome::Checkpoint(result)
         } else if let Outcome::Ship(ShippingOutcome::Carry(result)) = outcome {
             dispatch::Outcome::Carry(result)
+        } else if let Outcome::Ship(ShippingOutcome::Damaged(lost)) = outcome {
+            dispatch::Outcome::Damaged(lost)
         } else {
             super::routes::mismatch(op, &outcome)
         };

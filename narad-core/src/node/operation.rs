@@ -243,7 +243,7 @@ pub enum GatingOutcome {
     Take(Option<Taken>),
 }
 
-/// How work on the ingress log ended. Variants mirror [`Shipping`].
+/// How work on the ingress log ended. Variants mirror [`Shipping`], but for one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ShippingOutcome {
     /// See [`Shipping::Send`].
@@ -255,6 +255,10 @@ pub enum ShippingOutcome {
     /// See [`Shipping::Salvage`]; `None` if the directory could not be read to its end, or there is
     /// no room for its records now. Some of them may have been accepted.
     Salvage(Option<Salvaged>),
+    /// Of [`Shipping::Send`] and [`Shipping::Carry`]: see [`dispatch::Outcome::Damaged`].
+    ///
+    /// [`dispatch::Outcome::Damaged`]: crate::dispatch::Outcome::Damaged
+    Damaged(Seqs),
 }
 
 /// What was accepted once more.

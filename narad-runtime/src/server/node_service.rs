@@ -12,19 +12,23 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::future::join_all;
 use narad_core::cursor::Lineage;
+use narad_core::dispatch::Route as Way;
 use narad_core::ids::{Epoch, NodeId, PartitionId, TopicId};
 use narad_core::metastore::Applied;
 use narad_core::node::{Ask, Node, Said};
 
+use super::topics::{Known, Topics};
 use crate::broker::{Broker, ProduceError, Seat};
 use crate::client::{Client, ClientOptions};
-use crate::node_loop::{AskFault, NodeHandle, Stopped};
+use crate::ingress::Parcel;
+use crate::node_loop::{AskFault, Ingress, NodeHandle, Stopped};
+use crate::salvage::accept_again;
 use crate::service::{
-    AcceptedView, AckSet, Fetched, Handed, MemberView, MoveView, NewLoss, NewTopic, OffsetsView,
-    Position, Produced, Read, Readiness, ReceiptView, Record, Reserve, Route, SalvageView, Service,
-    ServiceError, Settle, Settled, Ticket, TopicView,
+    Accepted, AcceptedView, AckSet, Fetched, Handed, MemberView, MoveView, NewLoss, NewTopic,
+    OffsetsView, Position, Produced, Read, Readiness, ReceiptView, Record, Reserve, Route,
+    SalvageView, Service, ServiceError, Settle, Settled, Ticket, TopicView, hash_of,
 };
-use crate::store::{PartitionStore, Receipt};
+use crate::store::{Kept, PartitionStore, Receipt};
 use views::{add_progress, member_view, moves_seen_from, route, topic_view};
 
 /// What the HTTP API asks of a running node.
@@ -36,6 +40,8 @@ pub struct NodeService {
     node: NodeId,
     /// Whose turn it is among the partitions that are consumed from.
     turn: AtomicU64,
+    ingress: Arc<Ingress>,
+    topics: Arc<Topics>,
 }
 
 /// Where a partition is, as this node has learned it.
@@ -59,8 +65,10 @@ impl NodeService {
         broker: Arc<Broker>,
         store: Arc<dyn PartitionStore>,
         node: NodeId,
+        ingress: Arc<Ingress>,
+        topics: Arc<Topics>,
     ) -> Self {
-        Self { handle, broker, store, node, turn: AtomicU64::new(0) }
+        Self { handle, broker, store, node, turn: AtomicU64::new(0), ingress, topics }
     }
 
     fn store(&self) -> Arc<dyn PartitionStore> {
@@ -70,11 +78,36 @@ impl NodeService {
     /// Accepts once more what lies in this node's quarantine.
     async fn accept_trashed(
         &self,
-        _partition: PartitionId,
-        _id: String,
-        _now_ms: i64,
+        partition: PartitionId,
+        id: String,
+        now_ms: i64,
     ) -> Result<Receipt, ServiceError> {
-        unimplemented!("bound with the ingress")
+        let (store, ingress) = (self.store(), Arc::clone(&self.ingress));
+        let accept = move || {
+            let kept = Kept::Trashed(&id);
+            let accept = &mut |parcels| ingress.accept_again(parcels);
+            accept_again(&*store, partition, kept, None, now_ms, accept)
+        };
+        match blocking(accept).await? {
+            Ok(Some(receipt)) => Ok(receipt),
+            Ok(None) => Err(ServiceError::Busy),
+            Err(error) => Err(salvage::store_error(&error)),
+        }
+    }
+
+    /// Finds a topic for a producer. Only one that this node has not heard of is a question to the
+    /// log.
+    async fn known_topic(&self, name: &str) -> Result<Known, ServiceError> {
+        if let Some(known) = self.topics.find(name) {
+            return Ok(known);
+        }
+        let wanted = name.to_owned();
+        let find = move |node: &Node| {
+            let topic = node.state().topic_named(&wanted)?;
+            Some(Known { id: topic.id, partitions: topic.partitions })
+        };
+        let found = self.look(Read::Barrier, find).await?;
+        found.ok_or_else(|| ServiceError::UnknownTopic(name.to_owned()))
     }
 
     async fn ask(&self, ask: Ask) -> Result<Applied, ServiceError> {
@@ -268,6 +301,30 @@ impl Service for NodeService {
 
     async fn drop_quarantined(&self, member: &str, id: &str) -> Result<(), ServiceError> {
         self.drop_from(member, id).await
+    }
+
+    async fn accept(
+        &self,
+        topic: &str,
+        partition: Option<u32>,
+        records: Vec<Record>,
+    ) -> Result<Accepted, ServiceError> {
+        let Known { id, partitions } = self.known_topic(topic).await?;
+        if let Some(partition) = partition.filter(|&partition| partition >= partitions) {
+            let topic = topic.to_owned();
+            return Err(ServiceError::UnknownPartition { topic, partition });
+        }
+        let accepted = records.len() as u64;
+        let parcel = |record: Record| {
+            let route = match (partition, &record.key) {
+                (Some(index), _) => Way::Partition(index),
+                (None, Some(key)) => Way::Key(hash_of(key)),
+                (None, None) => Way::Any,
+            };
+            Parcel { topic: id, route, record }
+        };
+        self.ingress.accept(records.into_iter().map(parcel).collect()).await?;
+        Ok(Accepted { accepted })
     }
 
     async fn produce(

@@ -13,9 +13,10 @@ use narad_core::ids::{ByteCount, Epoch, Incarnation, Name, NodeId, Offset, Topic
 use narad_runtime::client::{Client, ClientOptions, Endpoint};
 use narad_runtime::http::{Connections, HttpOptions, router, serve};
 use narad_runtime::service::{
-    AcceptedView, AckSet, Fetched, Handed, LossCause, MemberStatus, MemberView, MoveView, NewLoss,
-    NewTopic, OffsetsView, Position, Produced, Read, Readiness, ReceiptView, Record, Reserve, Role,
-    Route, SalvageView, Service, ServiceError, Settle, Settled, Ticket, TopicView,
+    Accepted, AcceptedView, AckSet, Fetched, Handed, LossCause, MemberStatus, MemberView, MoveView,
+    NewLoss, NewTopic, OffsetsView, Position, Produced, Read, Readiness, ReceiptView, Record,
+    Reserve, Role, Route, SalvageView, Service, ServiceError, Settle, Settled, Ticket, TopicView,
+    partition_of,
 };
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
@@ -252,6 +253,41 @@ impl Node {
         with(row)
     }
 
+    /// Waits for the gate and returns what is to go wrong.
+    async fn pass_gate(&self) -> Option<Fault> {
+        self.cluster.change(|state| {
+            state.producing += 1;
+            state.producing_max = state.producing_max.max(state.producing);
+        });
+        self.cluster.until(|state| !state.gate_shut).await;
+        self.cluster.change(|state| state.producing -= 1);
+        self.cluster.state().faults.pop_front()
+    }
+
+    /// Brings records to their partitions, whoever owns them.
+    fn dispatch(
+        &self,
+        topic: &str,
+        partition: Option<u32>,
+        records: Vec<Record>,
+    ) -> Result<(), ServiceError> {
+        let mut state = self.cluster.state();
+        let (_, partitions) =
+            state.topics.get_mut(topic).ok_or_else(|| ServiceError::UnknownTopic(topic.into()))?;
+        let count = u32::try_from(partitions.len()).expect("few");
+        if let Some(partition) = partition.filter(|&partition| partition >= count) {
+            return Err(ServiceError::UnknownPartition { topic: topic.into(), partition });
+        }
+        for record in records {
+            let by_key = || record.key.as_ref().map_or(0, |key| partition_of(key, count));
+            let index = partition.unwrap_or_else(by_key);
+            partitions[index as usize].records.push(record);
+        }
+        drop(state);
+        self.cluster.changed.notify_waiters();
+        Ok(())
+    }
+
     fn append(
         &self,
         topic: &str,
@@ -409,20 +445,33 @@ impl Service for Node {
         })
     }
 
+    async fn accept(
+        &self,
+        topic: &str,
+        partition: Option<u32>,
+        records: Vec<Record>,
+    ) -> Result<Accepted, ServiceError> {
+        let fault = self.pass_gate().await;
+        let hangs = match fault {
+            Some(Fault::Refuse(error)) => return Err(error),
+            Some(Fault::WriteAndHang) => true,
+            None => false,
+        };
+        let accepted = records.len() as u64;
+        self.dispatch(topic, partition, records)?;
+        if hangs {
+            std::future::pending::<()>().await;
+        }
+        Ok(Accepted { accepted })
+    }
+
     async fn produce(
         &self,
         topic: &str,
         partition: u32,
         records: Vec<Record>,
     ) -> Result<Produced, ServiceError> {
-        self.cluster.change(|state| {
-            state.producing += 1;
-            state.producing_max = state.producing_max.max(state.producing);
-        });
-        self.cluster.until(|state| !state.gate_shut).await;
-        self.cluster.change(|state| state.producing -= 1);
-        let fault = self.cluster.state().faults.pop_front();
-        match fault {
+        match self.pass_gate().await {
             Some(Fault::Refuse(error)) => Err(error),
             Some(Fault::WriteAndHang) => {
                 self.append(topic, partition, records)?;
