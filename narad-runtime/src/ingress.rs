@@ -67,6 +67,7 @@
 
 mod cache;
 mod commit;
+mod door;
 mod error;
 mod parcel;
 mod read;
@@ -81,8 +82,10 @@ use std::sync::{Arc, Mutex};
 
 use narad_core::dispatch::Waybill;
 use narad_core::ids::{ByteCount, Offset, Seq};
+use narad_core::partition::Position;
 
 pub use commit::{Accepted, Committer, Ticket};
+pub use door::{Door, Load, Pass};
 pub use error::IngressError;
 pub use parcel::Parcel;
 pub use read::{Read, Waybills};
@@ -288,8 +291,11 @@ impl IngressLog {
         let _upkeep = lock(&self.upkeep);
         let log = self.log();
         let retained = reserve::spend(&*self.disk, &self.dir, || {
-            log.ack_up_to(Offset(seq.0))?;
-            log.flush_position()?;
+            let committed = log.position_now().committed;
+            if committed.is_none_or(|committed| committed < Offset(seq.0)) {
+                let committed = Some(Offset(seq.0));
+                log.set_position(Position { committed, ..Position::default() })?;
+            }
             log.drop_before(Offset(seq.0))
         })?;
         lock(&self.cache).forget_before(seq);

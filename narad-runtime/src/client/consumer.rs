@@ -15,7 +15,7 @@ use super::routes::Fault;
 use super::transport::Request;
 use super::{Client, ClientError, Endpoint, Tried, encoded, json};
 use crate::http::batch::{self, Limits};
-use crate::http::messages::AckBody;
+use crate::http::consume::AckBody;
 use crate::service::{AckSet, Fetched, Position, Record};
 
 /// How a consumer reads.
@@ -256,7 +256,7 @@ impl Reader {
     ) -> Result<(Endpoint, Fetched), Trouble> {
         let wait = if self.options.follow { self.options.wait } else { Duration::ZERO };
         let from = match position {
-            Position::Committed => String::new(),
+            Position::Committed => "&from=committed".to_owned(),
             Position::Offset { at, epoch: None } => format!("&from={at}"),
             Position::Offset { at, epoch: Some(epoch) } => format!("&from={at}&epoch={epoch}"),
         };

@@ -1,5 +1,7 @@
 //! The one shape of an error.
 
+use std::time::Duration;
+
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
 use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
@@ -36,6 +38,8 @@ pub(super) struct ApiError {
     status: StatusCode,
     body: Box<ErrorBody>,
     location: Option<String>,
+    /// When a request that may be repeated is worth repeating.
+    retry_after: Duration,
 }
 
 impl ApiError {
@@ -50,7 +54,8 @@ impl ApiError {
             matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::INSUFFICIENT_STORAGE);
         let body =
             ErrorBody { error: error.into(), code: code.into(), retryable, ..ErrorBody::default() };
-        Self { status, body: Box::new(body), location: None }
+        let retry_after = Duration::from_secs(1);
+        Self { status, body: Box::new(body), location: None, retry_after }
     }
 
     /// Points to the same resource at the owner, if the owner is known.
@@ -69,25 +74,32 @@ impl ApiError {
 
 impl From<ServiceError> for ApiError {
     fn from(error: ServiceError) -> Self {
-        let (status, code) = match &error {
-            ServiceError::NoLeader => (StatusCode::SERVICE_UNAVAILABLE, "no_leader"),
-            ServiceError::UnknownMember(_) => (StatusCode::NOT_FOUND, "unknown_member"),
-            ServiceError::UnknownTopic(_) => (StatusCode::NOT_FOUND, "unknown_topic"),
-            ServiceError::UnknownPartition { .. } => (StatusCode::NOT_FOUND, "unknown_partition"),
-            ServiceError::Blocked(_) => (StatusCode::CONFLICT, "blocked"),
-            ServiceError::Rejected(_) => (StatusCode::CONFLICT, "rejected"),
-            ServiceError::Invalid(_) => (StatusCode::BAD_REQUEST, "invalid"),
-            ServiceError::OutcomeUnknown => (StatusCode::SERVICE_UNAVAILABLE, "outcome_unknown"),
-            ServiceError::NotOwner { .. } => (StatusCode::MISDIRECTED_REQUEST, "not_owner"),
-            ServiceError::Frozen => (StatusCode::SERVICE_UNAVAILABLE, "frozen"),
-            ServiceError::NoLease => (StatusCode::SERVICE_UNAVAILABLE, "no_lease"),
-            ServiceError::NotServing => (StatusCode::SERVICE_UNAVAILABLE, "not_serving"),
-            ServiceError::StaleEpoch => (StatusCode::CONFLICT, "stale_epoch"),
-            ServiceError::DiskFull => (StatusCode::INSUFFICIENT_STORAGE, "disk_full"),
-            ServiceError::Busy => (StatusCode::SERVICE_UNAVAILABLE, "busy"),
-            ServiceError::Internal(_) => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
+        let status = match &error {
+            ServiceError::UnknownMember(_)
+            | ServiceError::UnknownTopic(_)
+            | ServiceError::UnknownPartition { .. }
+            | ServiceError::NotInQuarantine(_) => StatusCode::NOT_FOUND,
+            ServiceError::Blocked(_) | ServiceError::Rejected(_) | ServiceError::StaleEpoch => {
+                StatusCode::CONFLICT
+            }
+            ServiceError::Invalid(_) => StatusCode::BAD_REQUEST,
+            ServiceError::NotOwner { .. } => StatusCode::MISDIRECTED_REQUEST,
+            ServiceError::NoLeader
+            | ServiceError::OutcomeUnknown
+            | ServiceError::Frozen
+            | ServiceError::NoLease
+            | ServiceError::NotServing
+            | ServiceError::TooManyInFlight { .. }
+            | ServiceError::TooFarAhead { .. }
+            | ServiceError::Full { .. }
+            | ServiceError::Draining
+            | ServiceError::NotAccepting(_)
+            | ServiceError::Busy => StatusCode::SERVICE_UNAVAILABLE,
+            ServiceError::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
+            ServiceError::DiskFull => StatusCode::INSUFFICIENT_STORAGE,
+            ServiceError::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };
-        let mut answer = Self::new(status, code, error.to_string());
+        let mut answer = Self::new(status, error.code(), error.to_string());
         match error {
             ServiceError::Blocked(reasons) => answer.body.reasons = reasons,
             ServiceError::NotOwner { owner } => {
@@ -95,10 +107,12 @@ impl From<ServiceError> for ApiError {
                 answer.body.retryable = true;
                 answer.body.owner = owner;
             }
+            ServiceError::Full { retry_after } => answer.retry_after = retry_after,
             ServiceError::NoLeader
             | ServiceError::UnknownMember(_)
             | ServiceError::UnknownTopic(_)
             | ServiceError::UnknownPartition { .. }
+            | ServiceError::NotInQuarantine(_)
             | ServiceError::Rejected(_)
             | ServiceError::Invalid(_)
             | ServiceError::OutcomeUnknown
@@ -106,7 +120,12 @@ impl From<ServiceError> for ApiError {
             | ServiceError::NoLease
             | ServiceError::NotServing
             | ServiceError::StaleEpoch
+            | ServiceError::TooManyInFlight { .. }
+            | ServiceError::TooFarAhead { .. }
             | ServiceError::DiskFull
+            | ServiceError::Draining
+            | ServiceError::NotAccepting(_)
+            | ServiceError::TooLarge(_)
             | ServiceError::Busy
             | ServiceError::Internal(_) => {}
         }
@@ -119,7 +138,10 @@ impl IntoResponse for ApiError {
         let mut response = (self.status, axum::Json(self.body)).into_response();
         let headers = response.headers_mut();
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+            // Whole seconds, and none of them is too early.
+            let millis = self.retry_after.as_millis().clamp(1, 3_600_000);
+            let seconds = u64::try_from(millis.div_ceil(1000)).unwrap_or(1);
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         if let Some(location) = self.location.and_then(|text| HeaderValue::try_from(text).ok()) {
             headers.insert(header::LOCATION, location);

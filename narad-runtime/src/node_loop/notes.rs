@@ -26,6 +26,8 @@ pub struct Counters {
     pub copied_bytes: AtomicU64,
     /// How long each normal move kept its source frozen.
     pub freezes: Mutex<Vec<Duration>>,
+    /// Partitions whose next owner was told what was acknowledged here after the capture (R52).
+    pub acks_forwarded: AtomicU64,
 }
 
 impl Counters {
@@ -56,6 +58,8 @@ impl Observer for Telemetry {
     fn note(&mut self, note: &Note) {
         if let Note::Mover(_, note) = note {
             self.count(note);
+        } else if let Note::AcksForwarded { .. } = note {
+            self.counters.acks_forwarded.fetch_add(1, Ordering::Relaxed);
         }
         log(note);
     }

@@ -1,28 +1,34 @@
 //! The API's view of a node: questions to the node machine, records to and from its logs.
 
+mod consume;
 mod errors;
+mod salvage;
 mod views;
 
-use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::Poll;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::join_all;
-use narad_core::freeze::gate::Refused;
-use narad_core::ids::{Epoch, NodeId, Offset, PartitionId};
+use narad_core::cursor::Lineage;
+use narad_core::dispatch::Route as Way;
+use narad_core::ids::{Epoch, NodeId, PartitionId, TopicId};
 use narad_core::metastore::Applied;
 use narad_core::node::{Ask, Node, Said};
-use narad_core::planted::{Bug, is_planted};
 
-use crate::broker::{Broker, ProduceError, Seat, SlotError};
+use super::topics::{Known, Topics};
+use crate::broker::{Broker, ProduceError, Seat};
 use crate::client::{Client, ClientOptions};
-use crate::node_loop::{AskFault, NodeHandle, Stopped};
+use crate::ingress::Parcel;
+use crate::node_loop::{AskFault, Ingress, NodeHandle, Stopped};
+use crate::salvage::accept_again;
 use crate::service::{
-    AckSet, Fetched, MemberView, MoveView, NewTopic, Position, Produced, Read, Readiness, Record,
-    Route, Service, ServiceError, TopicView,
+    Accepted, AcceptedView, AckSet, Fetched, Handed, MemberView, MoveView, NewLoss, NewTopic,
+    OffsetsView, Position, Produced, Read, Readiness, ReceiptView, Record, Reserve, Route,
+    SalvageView, Service, ServiceError, Settle, Settled, Ticket, TopicView, hash_of,
 };
+use crate::store::{Kept, PartitionStore, Receipt};
 use views::{add_progress, member_view, moves_seen_from, route, topic_view};
 
 /// What the HTTP API asks of a running node.
@@ -30,7 +36,12 @@ use views::{add_progress, member_view, moves_seen_from, route, topic_view};
 pub struct NodeService {
     handle: NodeHandle,
     broker: Arc<Broker>,
+    store: Arc<dyn PartitionStore>,
     node: NodeId,
+    /// Whose turn it is among the partitions that are consumed from.
+    turn: AtomicU64,
+    ingress: Arc<Ingress>,
+    topics: Arc<Topics>,
 }
 
 /// Where a partition is, as this node has learned it.
@@ -38,13 +49,65 @@ struct Place {
     partition: PartitionId,
     owner: NodeId,
     owner_http: Option<String>,
-    /// The starts of past and present reigns, for readers that come from an earlier one.
-    lineage: Vec<(Epoch, Offset)>,
+    /// For readers that come from an earlier reign.
+    lineage: Lineage,
+}
+
+impl Place {
+    const fn topic(&self) -> TopicId {
+        self.partition.topic
+    }
 }
 
 impl NodeService {
-    pub(super) const fn new(handle: NodeHandle, broker: Arc<Broker>, node: NodeId) -> Self {
-        Self { handle, broker, node }
+    pub(super) const fn new(
+        handle: NodeHandle,
+        broker: Arc<Broker>,
+        store: Arc<dyn PartitionStore>,
+        node: NodeId,
+        ingress: Arc<Ingress>,
+        topics: Arc<Topics>,
+    ) -> Self {
+        Self { handle, broker, store, node, turn: AtomicU64::new(0), ingress, topics }
+    }
+
+    fn store(&self) -> Arc<dyn PartitionStore> {
+        Arc::clone(&self.store)
+    }
+
+    /// Accepts once more what lies in this node's quarantine.
+    async fn accept_trashed(
+        &self,
+        partition: PartitionId,
+        id: String,
+        now_ms: i64,
+    ) -> Result<Receipt, ServiceError> {
+        let (store, ingress) = (self.store(), Arc::clone(&self.ingress));
+        let accept = move || {
+            let kept = Kept::Trashed(&id);
+            let accept = &mut |parcels| ingress.accept_again(parcels);
+            accept_again(&*store, partition, kept, None, now_ms, accept)
+        };
+        match blocking(accept).await? {
+            Ok(Some(receipt)) => Ok(receipt),
+            Ok(None) => Err(ServiceError::Busy),
+            Err(error) => Err(salvage::store_error(&error)),
+        }
+    }
+
+    /// Finds a topic for a producer. Only one that this node has not heard of is a question to the
+    /// log.
+    async fn known_topic(&self, name: &str) -> Result<Known, ServiceError> {
+        if let Some(known) = self.topics.find(name) {
+            return Ok(known);
+        }
+        let wanted = name.to_owned();
+        let find = move |node: &Node| {
+            let topic = node.state().topic_named(&wanted)?;
+            Some(Known { id: topic.id, partitions: topic.partitions })
+        };
+        let found = self.look(Read::Barrier, find).await?;
+        found.ok_or_else(|| ServiceError::UnknownTopic(name.to_owned()))
     }
 
     async fn ask(&self, ask: Ask) -> Result<Applied, ServiceError> {
@@ -106,6 +169,21 @@ impl NodeService {
                 Err(ServiceError::UnknownTopic(_) | ServiceError::NotServing)
                     if read == Read::Stale => {}
                 found => return found,
+            }
+        }
+        Err(ServiceError::UnknownTopic(topic.to_owned()))
+    }
+
+    async fn routes_of(&self, topic: &str) -> Result<Vec<Route>, ServiceError> {
+        for read in [Read::Stale, Read::Barrier] {
+            let wanted = topic.to_owned();
+            let find = move |node: &Node| {
+                let id = node.state().topic_named(&wanted)?.id;
+                let rows = node.state().assignments_of_topic(id);
+                Some(rows.filter_map(|(id, row)| route(node, id, row)).collect::<Vec<_>>())
+            };
+            if let Some(routes) = self.look(read, find).await? {
+                return Ok(routes);
             }
         }
         Err(ServiceError::UnknownTopic(topic.to_owned()))
@@ -194,18 +272,7 @@ impl Service for NodeService {
     }
 
     async fn routes(&self, topic: &str) -> Result<Vec<Route>, ServiceError> {
-        for read in [Read::Stale, Read::Barrier] {
-            let wanted = topic.to_owned();
-            let find = move |node: &Node| {
-                let id = node.state().topic_named(&wanted)?.id;
-                let rows = node.state().assignments_of_topic(id);
-                Some(rows.filter_map(|(id, row)| route(node, id, row)).collect::<Vec<_>>())
-            };
-            if let Some(routes) = self.look(read, find).await? {
-                return Ok(routes);
-            }
-        }
-        Err(ServiceError::UnknownTopic(topic.to_owned()))
+        self.routes_of(topic).await
     }
 
     async fn move_partition(
@@ -218,6 +285,46 @@ impl Service for NodeService {
         let partition = self.place(topic, partition).await?.partition;
         self.ask(Ask::Move { partition, to }).await?;
         self.ask(Ask::Pin { partition, on: true }).await.map(|_| ())
+    }
+
+    async fn declare_lost(&self, loss: NewLoss) -> Result<ReceiptView, ServiceError> {
+        self.give_up(loss).await
+    }
+
+    async fn salvage(&self, read: Read) -> Result<SalvageView, ServiceError> {
+        self.salvage_view(read).await
+    }
+
+    async fn restore(&self, member: &str, id: &str) -> Result<AcceptedView, ServiceError> {
+        self.restore_from(member, id).await
+    }
+
+    async fn drop_quarantined(&self, member: &str, id: &str) -> Result<(), ServiceError> {
+        self.drop_from(member, id).await
+    }
+
+    async fn accept(
+        &self,
+        topic: &str,
+        partition: Option<u32>,
+        records: Vec<Record>,
+    ) -> Result<Accepted, ServiceError> {
+        let Known { id, partitions } = self.known_topic(topic).await?;
+        if let Some(partition) = partition.filter(|&partition| partition >= partitions) {
+            let topic = topic.to_owned();
+            return Err(ServiceError::UnknownPartition { topic, partition });
+        }
+        let accepted = records.len() as u64;
+        let parcel = |record: Record| {
+            let route = match (partition, &record.key) {
+                (Some(index), _) => Way::Partition(index),
+                (None, Some(key)) => Way::Key(hash_of(key)),
+                (None, None) => Way::Any,
+            };
+            Parcel { topic: id, route, record }
+        };
+        self.ingress.accept(records.into_iter().map(parcel).collect()).await?;
+        Ok(Accepted { accepted })
     }
 
     async fn produce(
@@ -252,31 +359,7 @@ impl Service for NodeService {
         bytes_max: u64,
         wait: Duration,
     ) -> Result<Fetched, ServiceError> {
-        let place = self.place(topic, partition).await?;
-        let seat = self.seat(&place)?;
-        let bytes_max = usize::try_from(bytes_max).unwrap_or(usize::MAX);
-        let look = move || fetch_now(&seat, &place, from, bytes_max);
-        let look = Arc::new(look);
-        let first = Arc::clone(&look);
-        let fetched = blocking(move || first()).await??;
-        if !fetched.records.is_empty() || wait.is_zero() {
-            return Ok(fetched);
-        }
-        let slot = {
-            let place = self.place(topic, partition).await?;
-            self.seat(&place)?.slot
-        };
-        let seen = fetched.hwm;
-        let changed = poll_fn(move |cx| {
-            slot.wake_on_change(cx.waker());
-            match slot.readable() {
-                Ok((log, _)) if log.bounds().hwm <= seen => Poll::Pending,
-                Ok(_) | Err(_) => Poll::Ready(()),
-            }
-        });
-        // Time running out is an answer like any other: nothing new.
-        drop(tokio::time::timeout(wait, changed).await);
-        blocking(move || look()).await?
+        self.read(topic, partition, from, bytes_max, wait).await
     }
 
     async fn ack(
@@ -286,21 +369,24 @@ impl Service for NodeService {
         epoch: Epoch,
         acks: AckSet,
     ) -> Result<(), ServiceError> {
-        let place = self.place(topic, partition).await?;
-        let seat = self.seat(&place)?;
-        let acked = blocking(move || {
-            seat.slot.acknowledge(epoch, |log| {
-                if let Some(up_to) = acks.up_to {
-                    log.ack_up_to(up_to)?;
-                }
-                acks.offsets.iter().try_for_each(|offset| log.ack(*offset).map(|_| ()))
-            })
-        })
-        .await?;
-        acked.map_err(|error| match error {
-            SlotError::Refused(Refused::OtherEpoch { .. }) => ServiceError::StaleEpoch,
-            error => error.into(),
-        })
+        self.acknowledge(topic, partition, epoch, acks).await
+    }
+
+    async fn reserve(&self, topic: &str, wanted: Reserve) -> Result<Handed, ServiceError> {
+        self.hand_out(topic, wanted).await
+    }
+
+    async fn settle(
+        &self,
+        topic: &str,
+        tickets: Vec<Ticket>,
+        how: Settle,
+    ) -> Result<Vec<Settled>, ServiceError> {
+        self.settle_all(topic, tickets, how).await
+    }
+
+    async fn offsets(&self, topic: &str, read: Read) -> Result<Vec<OffsetsView>, ServiceError> {
+        self.offsets_of(topic, read).await
     }
 }
 
@@ -310,31 +396,6 @@ async fn blocking<T: Send + 'static>(
 ) -> Result<T, ServiceError> {
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|error| ServiceError::Internal(error.to_string()))
-}
-
-fn fetch_now(
-    seat: &Seat,
-    place: &Place,
-    from: Position,
-    bytes_max: usize,
-) -> Result<Fetched, ServiceError> {
-    let (log, epoch) = seat.slot.readable()?;
-    let (bounds, committed) = (log.bounds(), log.position().committed);
-    let from = match from {
-        Position::Committed => committed.unwrap_or(bounds.start),
-        Position::Offset { at, epoch } => clamped(at, epoch, &place.lineage),
-    };
-    let from = from.max(bounds.start);
-    let records = if from >= bounds.hwm { Vec::new() } else { log.read(from, bytes_max)? };
-    let next = records.last().map_or(from, |(offset, _)| offset.next());
-    Ok(Fetched { records, next, start: bounds.start, hwm: bounds.hwm, epoch, committed })
-}
-
-/// Takes a reader of an earlier reign back to where the next one began, if it is past that (H15).
-fn clamped(at: Offset, epoch: Option<Epoch>, lineage: &[(Epoch, Offset)]) -> Offset {
-    let Some(epoch) = epoch.filter(|_| !is_planted(Bug::PositionNotClamped)) else { return at };
-    let next = lineage.iter().find(|(reign, _)| *reign > epoch);
-    next.map_or(at, |(_, start)| at.min(*start))
 }
 
 fn place(node: &Node, topic: &str, index: u32) -> Result<Place, ServiceError> {
@@ -352,29 +413,10 @@ fn place(node: &Node, topic: &str, index: u32) -> Result<Place, ServiceError> {
         partition,
         owner: row.owner,
         owner_http: state.member(row.owner).map(|owner| owner.addrs.http.clone()),
-        lineage: row.lineage.iter().map(|reign| (reign.epoch, reign.start)).collect(),
+        lineage: Lineage::of(row),
     })
 }
 
 fn waiting(what: &str) -> Readiness {
     Readiness { ready: false, waiting: Some(what.to_owned()) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// H15: a position of an earlier reign is taken back to where the next one began; one of the
-    /// present reign, or of nobody's, stays.
-    #[test]
-    fn a_reader_of_an_earlier_reign_skips_nothing() {
-        let lineage = [(Epoch(1), Offset(0)), (Epoch(2), Offset(990)), (Epoch(4), Offset(2000))];
-        let at = |at, epoch: u64| clamped(Offset(at), Some(Epoch(epoch)), &lineage);
-        assert_eq!(at(1000, 1), Offset(990));
-        assert_eq!(at(980, 1), Offset(980));
-        assert_eq!(at(1000, 2), Offset(1000));
-        assert_eq!(at(2500, 3), Offset(2000));
-        assert_eq!(at(2500, 4), Offset(2500));
-        assert_eq!(clamped(Offset(1000), None, &lineage), Offset(1000));
-    }
 }

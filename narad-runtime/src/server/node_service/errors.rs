@@ -1,13 +1,16 @@
 //! What the API calls the failures of a node.
 
 use narad_core::controller::preflight::Blocker;
+use narad_core::cursor;
+use narad_core::dispatch::Refused as Full;
 use narad_core::freeze::gate::Refused;
 use narad_core::metastore::Reason;
 use narad_core::node::AskError;
 
 use crate::broker::{ProduceError, SlotError};
+use crate::ingress::IngressError;
 use crate::log::LogError;
-use crate::node_loop::Stopped;
+use crate::node_loop::{NotAccepted, Stopped};
 use crate::service::ServiceError;
 
 impl From<Stopped> for ServiceError {
@@ -79,12 +82,48 @@ impl From<ProduceError> for ServiceError {
     }
 }
 
+impl From<NotAccepted> for ServiceError {
+    fn from(error: NotAccepted) -> Self {
+        match error {
+            NotAccepted::Refused(Full::Full { retry_after }) => Self::Full { retry_after },
+            NotAccepted::Refused(Full::Draining) => Self::Draining,
+            NotAccepted::Refused(error @ Full::TooLarge { .. }) => {
+                Self::TooLarge(error.to_string())
+            }
+            NotAccepted::Log(error) => match error {
+                error if error.is_full() => Self::DiskFull,
+                IngressError::Busy => Self::Busy,
+                IngressError::TooLarge { .. } => Self::TooLarge(error.to_string()),
+                IngressError::Empty => Self::Invalid(error.to_string()),
+                // The records may be there all the same; whoever sends them again is told so.
+                error => Self::NotAccepting(error.to_string()),
+            },
+        }
+    }
+}
+
 impl From<SlotError> for ServiceError {
     fn from(error: SlotError) -> Self {
         match error {
             SlotError::Refused(refused) => refused.into(),
             SlotError::Log(error) => error.into(),
             SlotError::NotOpen => Self::NotServing,
+            SlotError::Consumer(refused) => refused.into(),
+        }
+    }
+}
+
+impl From<cursor::Refused> for ServiceError {
+    fn from(refused: cursor::Refused) -> Self {
+        match refused {
+            cursor::Refused::OtherEpoch { .. } => Self::StaleEpoch,
+            cursor::Refused::OutOfRange { .. } => Self::Invalid(refused.to_string()),
+            cursor::Refused::TooFarAhead { frontier } => Self::TooFarAhead { frontier },
+            cursor::Refused::TooManyInFlight { max } => Self::TooManyInFlight { max },
+            cursor::Refused::Moved => Self::NotOwner { owner: None },
+            cursor::Refused::Superseded { .. }
+            | cursor::Refused::Expired
+            | cursor::Refused::AlreadyAcked => Self::Rejected(refused.to_string()),
         }
     }
 }
