@@ -47,6 +47,7 @@ mod s09_freeze_exclusion;
 mod s10_proof;
 mod s11_arrivals;
 mod s11_delivery;
+mod s11_reservations;
 mod s12_plans;
 mod s14_in_flight;
 mod s15_leaving;

@@ -7,7 +7,7 @@ use narad_core::effects::{Effects, OpId};
 use narad_core::freeze::gate::{Command as Ask, Signal, Standing};
 use narad_core::freeze::handoff::FreezeFault;
 use narad_core::host;
-use narad_core::ids::{Attempt, Epoch, Incarnation, NodeId, Offset};
+use narad_core::ids::{Epoch, Incarnation, NodeId, Offset};
 use narad_core::mover::{Fault, What};
 use narad_core::node::{
     Event, Gating, GatingOutcome, Operation, Outcome, Salvaged, Shipping, ShippingOutcome, Staging,
@@ -53,8 +53,8 @@ impl World {
                 let seen = seen.map(|(epoch, hwm)| (partitions[0], epoch, Offset(hwm)));
                 Outcome::Watermarks(seen.into_iter().collect())
             }
-            Operation::Ship(Shipping::Salvage { data, from, .. }) => {
-                Outcome::Ship(ShippingOutcome::Salvage(self.salvage(id, data, from)))
+            Operation::Ship(Shipping::Salvage { what, from, .. }) => {
+                Outcome::Ship(ShippingOutcome::Salvage(self.salvage(id, what, from)))
             }
             Operation::Ship(
                 Shipping::Send { .. } | Shipping::Checkpoint(_) | Shipping::Carry(_),
@@ -73,8 +73,13 @@ impl World {
 
     /// Accepts once more what a flip has left in a directory: from here on it is in the node's
     /// ingress log, which no crash takes.
-    fn salvage(&mut self, id: NodeId, data: Attempt, from: Offset) -> Option<Salvaged> {
-        let log = self.machine(id).area.installed.get(&data)?;
+    fn salvage(&mut self, id: NodeId, what: What, from: Option<Offset>) -> Option<Salvaged> {
+        let area = &self.machine(id).area;
+        let log = match what {
+            What::Installed(data) => area.installed.get(&data)?,
+            What::Staging => area.staging.as_ref()?,
+        };
+        let from = from.unwrap_or(Offset(log.start));
         let end = Offset(log.end()).max(from);
         let contents: Vec<u8> = log.contents_from(from.0).to_vec();
         let salvaged = Salvaged { from, end, bytes: contents.len() as u64 * RECORD };

@@ -204,8 +204,8 @@ fn operation(operation: &Operation) -> String {
             Gating::HandOver { .. } => "lets consumers have no more".to_owned(),
             Gating::Take(_) => "takes acknowledgements of a past owner".to_owned(),
         },
-        Operation::Ship(Shipping::Salvage { data, from, .. }) => {
-            format!("accepts once more what {data:?} has from {from} on")
+        Operation::Ship(Shipping::Salvage { what, from, .. }) => {
+            format!("accepts once more what {what:?} has from {from:?} on")
         }
         Operation::NextIncarnation => "makes its next incarnation durable".to_owned(),
         other => format!("{other:?}"),

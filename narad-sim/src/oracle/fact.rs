@@ -5,6 +5,7 @@ mod words;
 use std::time::Duration;
 
 use narad_core::controller::Change;
+use narad_core::cursor::Reserved;
 use narad_core::dispatch::{BatchNo, Route};
 use narad_core::effects::OpId;
 use narad_core::freeze::gate::{Authority, Standing};
@@ -436,6 +437,10 @@ pub enum Fact<'a> {
     AcceptRefused {
         /// The node.
         node: NodeId,
+        /// How many.
+        records: u64,
+        /// What they would take in its log.
+        bytes: u64,
         /// Why.
         why: AcceptFault,
     },
@@ -488,6 +493,30 @@ pub enum Fact<'a> {
         first: Offset,
         /// The records.
         ids: &'a [u64],
+    },
+    /// A cursor has handed out records.
+    Reserved {
+        /// The node.
+        node: NodeId,
+        /// The partition.
+        partition: PartitionId,
+        /// Which records, in which reign, and until when.
+        reserved: &'a Reserved,
+        /// How many were wanted.
+        most: usize,
+        /// Those from here on were given back at once.
+        back: Option<Offset>,
+    },
+    /// A consumer keeps a record for longer, or has handed it back.
+    Kept {
+        /// The node.
+        node: NodeId,
+        /// The partition.
+        partition: PartitionId,
+        /// The record.
+        offset: Offset,
+        /// Until when nobody else is given it, by the clock of the node.
+        until: Instant,
     },
     /// Records were delivered to a consumer: told when they arrive there, however late.
     Delivered {

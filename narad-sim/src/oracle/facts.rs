@@ -17,12 +17,12 @@ use super::healing::Healed;
 use super::ingress::Promise;
 use super::part::{Acked, Try};
 use super::sink::Cx;
-use super::{Directory, DiskChange, End, Fact, Oracle, Origin};
+use super::{Directory, DiskChange, End, Fact, Oracle, Origin, Read};
 use super::{
     l1_moves, l2_freezes, l2_renewals, l4_accept, l5_serving, l6_reclaim, s01_accepted, s02_leases,
     s02_single_writer, s03_owner_has_data, s04_hidden_tail, s05_offset_stability, s06_reports,
     s07_position, s08_lives, s09_freeze_exclusion, s10_proof, s11_arrivals, s11_delivery,
-    s15_leaving, s16_monotone,
+    s11_reservations, s15_leaving, s16_monotone,
 };
 
 impl Oracle {
@@ -250,8 +250,9 @@ impl Oracle {
                 self.book.ingress.promised.extend(promises);
                 l4_accept::accepted(node, took, disk, cx);
             }
-            Fact::AcceptRefused { node, why } => {
-                l4_accept::refused(&self.book, &self.config, node, why, cx);
+            Fact::AcceptRefused { node, records, bytes, why } => {
+                let more = (records, bytes);
+                l4_accept::refused(&self.book, &self.config, node, more, why, cx);
             }
             Fact::Admitted { node, partition, epoch } => {
                 if let Some(part) = self.book.part_mut(partition) {
@@ -273,6 +274,17 @@ impl Oracle {
                 self.acknowledged(node, partition, epoch, (first, ids), cx);
             }
 
+            Fact::Reserved { node, partition, reserved, most, back } => {
+                if let Some(part) = self.book.part_mut(partition) {
+                    s07_position::reserved(part, node, reserved, cx);
+                    s11_reservations::reserved(part, node, reserved, (most, back), cx);
+                }
+            }
+            Fact::Kept { node, partition, offset, until } => {
+                if let Some(part) = self.book.part_mut(partition) {
+                    s11_reservations::kept(part, node, offset, until);
+                }
+            }
             Fact::Delivered { node, partition, epoch, first, ids, hwm, how } => {
                 let life = self.book.life(node);
                 if let Some(part) = self.book.part_mut(partition) {
@@ -287,6 +299,9 @@ impl Oracle {
                         cx,
                     );
                 }
+                if how == Read::Plain {
+                    return;
+                }
                 self.deliveries.delivered(ids);
                 if let Some(part) = self.book.part_mut(partition) {
                     part.delivered = cx.now;
@@ -298,7 +313,8 @@ impl Oracle {
                 if let Some(part) = self.book.part_mut(partition) {
                     self.leases.acknowledges("S7", part, node, cx);
                     s05_offset_stability::consumed(part, node, epoch, fetched, offset, cx);
-                    s07_position::taken(part, (node, life, epoch), offset, limit, cx);
+                    let of = (fetched, offset);
+                    s07_position::taken(part, (node, life, epoch), of, limit, cx);
                 }
             }
             Fact::Position { node, partition, epoch, position, hwm } => {
@@ -311,6 +327,9 @@ impl Oracle {
                 let healed = Healed::new(&self.book, &self.config, cx);
                 if let (Some(part), Some(all)) = (self.book.parts.get(&partition), healed) {
                     l5_serving::refused(part, node, &all, cx);
+                    if self.leases.may_serve(node, part, cx) {
+                        l5_serving::refused_while_frozen(part, node, cx);
+                    }
                 }
             }
 
@@ -433,6 +452,7 @@ impl Oracle {
             dispatch::Note::Resumed(_)
             | dispatch::Note::Dropped { .. }
             | dispatch::Note::Carried { .. }
+            | dispatch::Note::Damaged { .. }
             | dispatch::Note::Stale(_) => {}
         }
     }
@@ -531,6 +551,7 @@ impl Oracle {
             s04_hidden_tail::acknowledged(reign, end_of(first, ids));
         }
         let offsets = (first.0..).map(Offset);
+        part.grew = cx.now;
         part.acked.extend(offsets.zip(ids).map(|(offset, id)| Acked { id: *id, offset, epoch }));
     }
 

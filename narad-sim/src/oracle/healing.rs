@@ -208,12 +208,13 @@ impl Book {
                 l6_reclaim::check(part, node, &all, cx);
             }
             let left = all.left_behind(part.id, cx);
+            let moment = config.request_timeout * 4;
             if !quiet {
-                let moment = config.request_timeout * 4;
                 s11_delivery::finish(part, deliveries, &left, moment, cx);
             }
+            let is_busy = cx.now.since(part.delivered.max(part.grew)) <= moment;
             for acked in &part.acked {
-                if quiet || s01_no_gap::is_excused(part, acked, &left) {
+                if quiet || is_busy || s01_no_gap::is_excused(part, acked, &left) {
                     excused.insert(acked.id);
                 }
             }

@@ -40,6 +40,8 @@ pub(super) struct Promise {
 pub(super) struct Log {
     /// Which record is where, from the last checkpoint on.
     at: BTreeMap<Seq, Seq>,
+    /// Where records were that are behind the checkpoint now.
+    past: BTreeMap<Seq, Seq>,
     /// The records, by the position where each was accepted.
     pub(super) records: BTreeMap<Seq, Record>,
     /// The position after the last that is known.
@@ -143,21 +145,25 @@ impl Log {
         let kept = self.at.split_off(&checkpoint);
         let gone = std::mem::replace(&mut self.at, kept);
         let mut missed = Vec::new();
-        for root in gone.into_values() {
-            let Some(record) = self.records.get(&root).filter(|it| it.last < checkpoint) else {
+        for (seq, root) in gone {
+            let Some(record) = self.records.get(&root) else { continue };
+            if record.last >= checkpoint {
+                // A late copy of a batch may still name it so.
+                self.past.insert(seq, root);
                 continue;
-            };
+            }
             if !record.arrived {
                 missed.push(*record);
             }
             self.records.remove(&root);
         }
+        self.past.retain(|_, root| self.records.contains_key(root));
         missed
     }
 
     /// Returns a record by any of its positions, with the one where it was accepted.
     pub(super) fn find(&mut self, seq: Seq) -> Option<(Seq, &mut Record)> {
-        let root = *self.at.get(&seq)?;
+        let root = *self.at.get(&seq).or_else(|| self.past.get(&seq))?;
         Some((root, self.records.get_mut(&root)?))
     }
 

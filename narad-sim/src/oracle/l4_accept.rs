@@ -13,6 +13,7 @@ use narad_core::ids::NodeId;
 
 use super::AcceptFault;
 use super::book::Book;
+use super::ingress::Log;
 use super::sink::Cx;
 
 /// What an acceptance may take beyond the disk: its batch's gathering.
@@ -31,12 +32,13 @@ pub(super) fn refused(
     book: &Book,
     config: &Config,
     node: NodeId,
+    more: (u64, u64),
     why: AcceptFault,
     cx: &mut Cx<'_>,
 ) {
     let wrong = match why {
         AcceptFault::Closed => (!leaves(book, config, node, cx)).then_some("and does not leave"),
-        AcceptFault::Full => (!is_full(book, config, node)).then_some("and has room"),
+        AcceptFault::Full => (!is_full(book, config, node, more)).then_some("and has room"),
         AcceptFault::TooLarge | AcceptFault::Busy | AcceptFault::Disk => None,
     };
     if let Some(wrong) = wrong {
@@ -52,11 +54,13 @@ fn leaves(book: &Book, config: &Config, node: NodeId, cx: &Cx<'_>) -> bool {
     just_now || member.is_some_and(|member| member.draining || member.retired)
 }
 
-/// Whether what a log has to hold, from its last checkpoint on, is nearly as much as it may.
-fn is_full(book: &Book, config: &Config, node: NodeId) -> bool {
-    let Some(log) = book.ingress.logs.get(&node) else { return false };
-    let records = log.next.0.saturating_sub(log.checkpoint.0);
-    let bytes: u64 = log.records.values().map(|record| record.bytes).sum();
-    records >= u64::from(config.backlog_records_max) / 8 * 7
-        || bytes >= config.backlog_bytes_max / 8 * 7
+/// Whether what a log has to hold, from its last checkpoint on, and so much more, is nearly as much
+/// as it may. What is on its way into the log at that moment is not known here.
+fn is_full(book: &Book, config: &Config, node: NodeId, more: (u64, u64)) -> bool {
+    let none = Log::default();
+    let log = book.ingress.logs.get(&node).unwrap_or(&none);
+    let records = log.next.0.saturating_sub(log.checkpoint.0) + more.0;
+    let bytes = log.records.values().map(|record| record.bytes).sum::<u64>() + more.1;
+    records >= u64::from(config.backlog_records_max) / 4 * 3
+        || bytes >= config.backlog_bytes_max / 4 * 3
 }

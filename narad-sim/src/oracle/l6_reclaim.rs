@@ -64,6 +64,10 @@ pub(super) fn salvaged(
     let Some(part) = book.parts.get(&partition).filter(|part| !part.gone) else { return };
     let at = part.reigns.iter().position(|reign| reign.epoch == epoch);
     let pair = at.and_then(|at| Some((part.reigns.get(at.checked_sub(1)?)?, part.reigns.get(at)?)));
+    if pair.is_some_and(|(_, new)| new.began == Began::Declared) {
+        // A copy that was behind may be among it.
+        return;
+    }
     let Some((old, new)) = pair.filter(|(old, _)| old.owner == node) else {
         cx.breach("L6", partition, || format!("{node:?} salvages what it never had in {epoch:?}"));
         return;
@@ -75,7 +79,7 @@ pub(super) fn salvaged(
     let Some(view) = cx.look.log(node, partition, directory) else { return };
     let from = view.start.max(new.start);
     let is_exact = (salvaged.from, salvaged.end) == (from, view.end.max(from));
-    if !is_exact && new.began != Began::Declared {
+    if !is_exact {
         cx.breach("L6", partition, || {
             format!(
                 "{node:?} salvages {:?} to {:?}, and {from:?} to {:?} was left behind",
@@ -83,17 +87,13 @@ pub(super) fn salvaged(
             )
         });
     }
-    let Some(log) = book.ingress.logs.get(&node) else { return missing(partition, node, cx) };
-    let left = view.records.iter().filter(|(offset, _)| *offset >= from && *offset < salvaged.end);
-    let mut known: Vec<u64> = log.salvaged.iter().copied().collect();
-    known.sort_unstable();
-    if left.clone().any(|(_, id)| known.binary_search(id).is_err()) {
-        missing(partition, node, cx);
+    let log = book.ingress.logs.get(&node);
+    let is_known = |id: &u64| log.is_some_and(|log| log.salvaged.contains(id));
+    let mut left =
+        view.records.iter().filter(|(offset, _)| *offset >= from && *offset < salvaged.end);
+    if left.any(|(_, id)| !is_known(id)) {
+        cx.breach("L6", partition, || format!("{node:?} has not accepted all that it salvages"));
     }
-}
-
-fn missing(partition: PartitionId, node: NodeId, cx: &mut Cx<'_>) {
-    cx.breach("L6", partition, || format!("{node:?} has not accepted all that it salvages"));
 }
 
 /// Judges a node's ingress log once everything had its time.

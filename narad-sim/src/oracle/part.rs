@@ -8,6 +8,7 @@ use narad_core::ids::{
 use narad_core::metastore::{Assignment, Fence, Residue};
 use narad_core::mover::Waiting;
 use narad_core::partition::{Capture, Position};
+use narad_core::time::Instant;
 
 use super::Directory;
 use super::l2_renewals::Renewed;
@@ -26,7 +27,9 @@ pub(super) struct Part {
     pub(super) gone: bool,
     /// Acknowledged records, in the order in which they were (S1, S11).
     pub(super) acked: Vec<Acked>,
-    /// When a record of it was last delivered (S11).
+    /// When a record was last acknowledged, and when one was last delivered (S11).
+    pub(super) grew: Time,
+    /// See `grew`.
     pub(super) delivered: Time,
     /// Directories that something other than the machines has changed.
     pub(super) damaged: BTreeSet<(NodeId, Directory)>,
@@ -154,6 +157,14 @@ pub(super) struct Consumers {
     pub(super) committed: Option<Offset>,
     /// Acknowledgements that it took and that are not below `committed`.
     pub(super) taken: BTreeSet<Offset>,
+    /// Who has opened the log last, and the lowest record that this opening has not handed out.
+    pub(super) opened_by: Option<NodeId>,
+    /// What that has handed out and is not acknowledged, by when it is free again (S11).
+    pub(super) held: BTreeSet<(Instant, Offset)>,
+    /// What of that is free.
+    pub(super) free: BTreeSet<Offset>,
+    /// See `opened_by`.
+    pub(super) next: Offset,
     /// Everything below was found to be acknowledged.
     pub(super) proven: Offset,
     /// What the capture that the last flip rests on said, until it was found again.
@@ -223,6 +234,7 @@ impl Part {
             reigns: Vec::new(),
             gone: false,
             acked: Vec::new(),
+            grew: Time::ZERO,
             delivered: Time::ZERO,
             damaged: BTreeSet::new(),
             rotten: BTreeMap::new(),

@@ -70,7 +70,7 @@ pub(super) fn finish(
     moment: Duration,
     cx: &mut Cx<'_>,
 ) {
-    if cx.now.since(part.delivered) <= moment || part.has_holes() {
+    if cx.now.since(part.delivered.max(part.grew)) <= moment || part.has_holes() {
         return;
     }
     let missed = part.acked.iter().find(|acked| {

@@ -431,6 +431,10 @@ choice! {
             "records" records: def u32 = 1 => "10";
             /// Whether they are acknowledged.
             "ack" ack: def bool = true => "false";
+            /// Whether they are handed back instead.
+            "nack" nack: def bool = false => "true";
+            /// Whether they are kept for as long once more instead.
+            "extend" extend: def bool = false => "true";
             /// The node that is asked; the owner, as the newest committed state has it, without it.
             "node" node: opt Who => "\"n1\"";
         }

@@ -379,6 +379,9 @@ impl Draft<'_> {
     /// the same either way.
     fn ingress(&mut self) {
         let dice = &mut self.dice;
+        if dice.happens(30) {
+            self.scenario.workload.consume.extend = *dice.pick(&[Chance(0.02), Chance(0.2)]);
+        }
         if !dice.happens(50) {
             return;
         }

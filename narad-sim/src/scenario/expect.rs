@@ -293,6 +293,8 @@ words! {
         CopiedBytes = "copied-bytes",
         /// Commits that were refused to producers.
         Refused = "refused",
+        /// Acknowledgements, and whatever else consumers say of records, that were refused.
+        ConsumersRefused = "consumers-refused",
         /// Records that nodes have accepted, and answered.
         Accepted = "accepted",
         /// Acceptances that were refused.

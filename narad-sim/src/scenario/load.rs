@@ -133,6 +133,8 @@ section! {
         "never" never: def Chance = Chance(0.0) => "0.02";
         /// The share that is handed back.
         "nack" nack: def Chance = Chance(0.0) => "0.05";
+        /// The share that is kept for longer before.
+        "extend" extend: def Chance = Chance(0.0) => "0.05";
         /// The share that is acknowledged at the node that owned the partition before.
         "old_owner" old_owner: def Chance = Chance(0.0) => "0.1";
         /// After how long a reservation that was not acknowledged comes again.
@@ -193,6 +195,7 @@ impl Consume {
             twice: Chance(0.0),
             never: Chance(0.0),
             nack: Chance(0.0),
+            extend: Chance(0.0),
             old_owner: Chance(0.0),
             visibility: Duration::from_secs(5),
             from: Duration::ZERO,

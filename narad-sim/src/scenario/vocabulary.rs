@@ -169,6 +169,7 @@ names! {
     Note::Dispatch(dispatch::Note::Rerouted { .. }) => "dispatch-rerouted",
     Note::Dispatch(dispatch::Note::Dropped { .. }) => "dispatch-dropped",
     Note::Dispatch(dispatch::Note::Carried { .. }) => "dispatch-carried",
+    Note::Dispatch(dispatch::Note::Damaged { .. }) => "dispatch-damaged",
     Note::Dispatch(dispatch::Note::LogFault) => "dispatch-log-fault",
     Note::Dispatch(dispatch::Note::Stale(_)) => "dispatch-stale",
     Note::Salvaged { .. } => "salvaged",
@@ -328,6 +329,10 @@ pub const CLIENTS: &[&str] = &[
     "fetch-answer",
     "ack",
     "ack-answer",
+    "nack",
+    "nack-answer",
+    "extend",
+    "extend-answer",
 ];
 
 /// The two ends of a freeze.

@@ -3,24 +3,23 @@
 //! A producer hands its records to the dispatcher of some node that is up, which sends them to
 //! whom its own replica takes for the owner, and again until they are acknowledged; or it has them
 //! accepted by the nodes that are up, one after the other. A consumer
-//! reads at the owner that some node names, acknowledges what it has read a little later (or late,
-//! twice, or not before it is delivered again), and goes back to the acknowledged position whenever
-//! the partition has changed hands or nothing new comes (R53).
+//! reserves at the owner that some node names, and acknowledges what it was given a little later, or
+//! late, or twice; or it hands it back, keeps it for longer, or dies over it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use narad_core::dispatch;
-use narad_core::ids::{Epoch, Offset, PartitionId, TopicId};
+use narad_core::ids::{PartitionId, TopicId};
 use narad_core::metastore::State;
 use narad_runtime::ingress::Parcel;
 use narad_runtime::log::Record;
 use rustc_hash::FxHashMap;
 
-use super::consumers::Consumer;
+use super::consumers::{Consumer, Then};
 use super::ingress::Accept;
 use super::machine::Machine;
-use super::message::{Message, Payload, Produce, Produced};
+use super::message::{Message, Payload, Produce, Produced, Settle};
 use super::records::record;
 use super::{Due, World};
 use crate::random::Random;
@@ -58,8 +57,8 @@ pub(crate) enum ClientDue {
     Fetch(PartitionId),
     /// Retention is applied at the owner.
     Retain(PartitionId),
-    /// A record is acknowledged; at a given machine, or at the owner.
-    Ack(PartitionId, Epoch, Offset, Option<usize>),
+    /// What becomes of a record is said: to a given machine, or to the owner.
+    Settle(PartitionId, Settle, Option<usize>),
 }
 
 /// All clients.
@@ -104,21 +103,21 @@ pub(super) enum Waiting {
         partition: PartitionId,
         machine: usize,
     },
-    /// What a step asked for, and whether it acknowledges that, at a given machine.
+    /// What a step asked for, and what it does with that, at a given machine.
     Reserved {
         partition: PartitionId,
-        ack: bool,
+        then: Option<Then>,
         at: Option<usize>,
     },
-    Acked {
-        partition: PartitionId,
-    },
+    Acked,
 }
 
 impl Clients {
     const TIMEOUT: Duration = Duration::from_secs(2);
     const RETRY: Duration = Duration::from_millis(50);
     const FETCH_BYTES_MAX: usize = 64 << 10;
+    /// Most records that a consumer reserves at once.
+    pub(super) const RESERVED_MAX: usize = 256;
     /// Batches of one producer that may be open before it makes more: its buffer is full.
     const OPEN_MAX: u32 = 32;
 
@@ -180,6 +179,11 @@ impl Clients {
         let request = RequestNo(self.next_request);
         self.waiting.insert(request, waiting);
         request
+    }
+
+    /// Draws whether somebody reads beside a consumer.
+    pub(super) fn reads_plainly(&mut self) -> bool {
+        self.random.below(16) == 0
     }
 
     /// Returns records as producers offer them where nothing else is said.
@@ -264,9 +268,7 @@ impl World {
             ClientDue::Retain(partition) => self.retain_next(partition),
             ClientDue::GiveUp => self.clients_give_up(),
             ClientDue::Fetch(partition) => self.fetch_if_due(partition),
-            ClientDue::Ack(partition, epoch, offset, at) => {
-                self.acknowledge(partition, epoch, offset, at);
-            }
+            ClientDue::Settle(partition, settle, at) => self.settle(partition, settle, at),
         }
     }
 
@@ -470,7 +472,7 @@ impl World {
                 self.offer_unsure(offer);
             }
             Some(Waiting::Fetched { partition, .. }) => self.fetch_again(partition),
-            Some(Waiting::Reserved { .. } | Waiting::Acked { .. }) | None => {}
+            Some(Waiting::Reserved { .. } | Waiting::Acked) | None => {}
         }
     }
 

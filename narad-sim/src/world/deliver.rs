@@ -8,10 +8,8 @@ use std::sync::Arc;
 
 use narad_core::dispatch::{BatchNo, Receipt, SendFault, Seqs};
 use narad_core::effects::OpId;
-use narad_core::freeze::gate::Refused;
 use narad_core::ids::{Epoch, NodeId, Offset, PartitionId, Seq};
 use narad_core::node::{Outcome, ShippingOutcome};
-use narad_runtime::broker::SlotError;
 use narad_runtime::log::Record;
 
 use super::World;
@@ -58,7 +56,8 @@ impl World {
             return Some(sent(Err(SendFault::Unreadable)));
         };
         if !read.lost.is_empty() {
-            return Some(sent(Err(SendFault::Unreadable)));
+            let lost = read.lost.into_iter().collect();
+            return Some(Outcome::Ship(ShippingOutcome::Damaged(lost)));
         }
         let records = read.parcels.into_iter().map(|(seq, parcel)| (seq, parcel.record)).collect();
         let deliver = Deliver { op, partition, epoch, batch, records, is_only: true };
@@ -77,8 +76,10 @@ impl World {
         deliver: Box<Deliver>,
     ) {
         let process = self.machines[machine].process.as_mut().expect("it runs");
-        let receiver = process.receivers.entry(deliver.partition).or_default();
-        match receiver.begin(deliver.batch) {
+        let seat = process.broker.find(deliver.partition);
+        let receipt =
+            seat.map_or(Err(SendFault::NotServing), |seat| seat.slot.begin_delivery(deliver.batch));
+        match receipt {
             Ok(Receipt::Append) => {
                 self.take_in(
                     machine,
@@ -101,7 +102,7 @@ impl World {
     ) {
         let Deliver { op, partition, batch, .. } = *deliver;
         let Some(process) = self.machines[machine].process.as_mut() else { return };
-        process.receivers.entry(partition).or_default().end(batch, result.is_ok());
+        process.broker.seat(partition).slot.end_delivery(batch, result.is_ok());
         if let (Ok((epoch, _)), Some(node)) = (result, self.machines[machine].node) {
             let seqs: Vec<Seq> = deliver.records.iter().map(|(seq, _)| *seq).collect();
             self.observe(Fact::Taken { node, partition, epoch, batch, seqs: &seqs });
@@ -133,29 +134,5 @@ impl World {
             self.shipped(machine, op, Err(SendFault::Unreachable));
         }
         // Otherwise it is given up in time.
-    }
-
-    /// The log of a partition was opened: what was taken before is not remembered.
-    pub(super) fn forget_deliveries(&mut self, machine: usize, partition: PartitionId) {
-        if let Some(process) = self.machines[machine].process.as_mut() {
-            process.receivers.remove(&partition);
-        }
-    }
-}
-
-/// Returns what a sender is told of an append that did not come about.
-pub(super) fn fault_of(error: &SlotError) -> SendFault {
-    match error {
-        SlotError::Refused(refused) => match *refused {
-            Refused::NotServing => SendFault::NotServing,
-            Refused::OtherEpoch { current } => SendFault::OtherEpoch { current },
-            Refused::NoLease => SendFault::NoLease,
-            Refused::Frozen => SendFault::Frozen,
-            Refused::AppendUnderWay => SendFault::Busy,
-            Refused::AppendFailed => SendFault::Disk,
-        },
-        SlotError::Log(error) if error.is_full() => SendFault::DiskFull,
-        SlotError::Log(_) => SendFault::Disk,
-        SlotError::NotOpen => SendFault::NotServing,
     }
 }

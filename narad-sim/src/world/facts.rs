@@ -420,9 +420,6 @@ impl World {
         work: host::Operation,
         outcome: &host::Outcome,
     ) {
-        if let host::Outcome::Open(Ok(_)) = outcome {
-            self.forget_deliveries(machine, partition);
-        }
         let Some(node) = self.machines[machine].node else { return };
         let Some(process) = self.machines[machine].process.as_ref() else { return };
         let seat = process.broker.find(partition);

@@ -12,14 +12,15 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use narad_core::dispatch::{Found, Refused, Room, Route, Waybill};
+use narad_core::dispatch::{Found, LogFault, Refused, Room, Route, Seqs, Waybill};
 use narad_core::effects::OpId;
-use narad_core::ids::{Attempt, Offset, PartitionId, Seq, TopicId};
-use narad_core::node::{Event, Outcome, Salvaged, ShippingOutcome};
+use narad_core::ids::{Offset, PartitionId, Seq, TopicId};
+use narad_core::mover::What;
+use narad_core::node::{Event, Outcome, ShippingOutcome};
 use narad_runtime::disk::Disk;
-use narad_runtime::ingress::{IngressError, IngressLog, Limits, Parcel, Ticket};
-use narad_runtime::log::{LogLimits, scan};
-use narad_runtime::store::log_dir;
+use narad_runtime::ingress::{Door, IngressError, IngressLog, Limits, Load, Parcel, Pass, Ticket};
+use narad_runtime::log::LogLimits;
+use narad_runtime::salvage::salvage;
 
 use super::clients::RequestNo;
 use super::message::{Message, Payload, Produced};
@@ -49,13 +50,9 @@ pub(crate) struct Accept {
 #[derive(Debug)]
 pub(crate) struct Accepting {
     pub(crate) log: Arc<IngressLog>,
+    door: Arc<Door>,
     /// What is durable and has not been told to the node.
     durable: Arc<Mutex<Vec<Waybill>>>,
-    /// The last that the node has published.
-    room: Option<Room>,
-    /// What was let in and has not been told to the node since.
-    let_in: LetIn,
-    is_closed: bool,
     waiting: Vec<Guest>,
     /// When the write under way began.
     writing: Option<Time>,
@@ -67,31 +64,22 @@ pub(crate) struct Accepting {
     is_poisoned: bool,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-struct LetIn {
-    records: u64,
-    bytes: u64,
-}
-
 /// Records on their way into the log.
 #[derive(Debug)]
 struct Guest {
-    who: Whose,
+    client: usize,
+    request: RequestNo,
     ids: Vec<u64>,
     topic: TopicId,
     route: Route,
-    let_in: LetIn,
+    load: Load,
     ticket: Ticket,
+    /// Dropped when the producer is answered.
+    pass: Pass,
     came: Time,
     /// How long writes had taken when it came, and processes had been paused.
     wrote_before: Duration,
     paused_before: Duration,
-}
-
-#[derive(Debug)]
-enum Whose {
-    Producer { machine: usize, request: RequestNo },
-    Salvage { op: OpId, salvaged: Salvaged },
 }
 
 impl Accepting {
@@ -113,19 +101,19 @@ impl Accepting {
             cache_bytes_max: 32 << 10,
         };
         let durable = Arc::new(Mutex::new(Vec::new()));
-        let tell = Arc::clone(&durable);
-        let (log, mut found) =
-            IngressLog::open(disk, Path::new(INGRESS), limits, move |mut more: Vec<Waybill>| {
-                tell.lock().unwrap_or_else(PoisonError::into_inner).append(&mut more);
-            })?;
+        let door = Arc::new(Door::default());
+        let (tell, told) = (Arc::clone(&durable), Arc::clone(&door));
+        let dispatcher = move |mut more: Vec<Waybill>| {
+            told.tell(Load::of_waybills(&more));
+            tell.lock().unwrap_or_else(PoisonError::into_inner).append(&mut more);
+        };
+        let (log, mut found) = IngressLog::open(disk, Path::new(INGRESS), limits, dispatcher)?;
         let waybills: Vec<Waybill> = found.waybills.by_ref().collect();
         found.waybills.finish()?;
         let this = Self {
             log: Arc::new(log),
+            door,
             durable,
-            room: None,
-            let_in: LetIn::default(),
-            is_closed: false,
             waiting: Vec::new(),
             writing: None,
             wrote_for: Duration::ZERO,
@@ -135,17 +123,8 @@ impl Accepting {
         Ok((this, Found { next: found.next, waybills }))
     }
 
-    pub(crate) fn publish(&mut self, room: Room) {
-        self.room = Some(room);
-    }
-
-    /// Says whether so much may be let in.
-    fn admit(&self, more: LetIn) -> Result<(), Refused> {
-        let Some(room) = self.room else { return Err(Refused::Draining) };
-        if self.is_closed {
-            return Err(Refused::Draining);
-        }
-        room.admit(self.let_in.records + more.records, self.let_in.bytes + more.bytes)
+    pub(crate) fn publish(&self, room: Room) {
+        self.door.publish(room);
     }
 
     fn take_durable(&self) -> Vec<Waybill> {
@@ -163,41 +142,34 @@ impl Accepting {
     }
 }
 
-fn size_of(parcels: &[Parcel]) -> LetIn {
-    LetIn {
-        records: parcels.len() as u64,
-        bytes: parcels.iter().map(|parcel| parcel.encoded_bytes() as u64).sum(),
-    }
-}
-
 impl World {
     /// Records have reached a node that is to accept them.
     pub(super) fn accepts(&mut self, machine: usize, from: usize, accept: Accept) {
         let Accept { request, parcels } = accept;
-        let who = Whose::Producer { machine: from, request };
-        let more = size_of(&parcels);
+        let load = Load::of(&parcels);
         let process = self.machines[machine].process.as_ref().expect("it runs");
-        let refused = match process.accepting.admit(more) {
-            Ok(()) => self.hand_in(machine, who, parcels, more).err(),
+        let refused = match process.accepting.door.enter(load) {
+            Ok(pass) => self.hand_in(machine, (from, request), parcels, (load, pass)).err(),
             Err(Refused::Draining) => Some(AcceptFault::Closed),
             Err(Refused::Full { .. }) => Some(AcceptFault::Full),
             Err(Refused::TooLarge { .. }) => Some(AcceptFault::TooLarge),
         };
         if let Some(why) = refused {
-            self.accept_refused(machine, from, request, why);
+            self.accept_refused(machine, (from, request), load, why);
         }
     }
 
     fn accept_refused(
         &mut self,
         machine: usize,
-        client: usize,
-        request: RequestNo,
+        (client, request): (usize, RequestNo),
+        load: Load,
         why: AcceptFault,
     ) {
         self.recorder.count("accepts-refused");
         if let Some(node) = self.machines[machine].node {
-            self.observe(Fact::AcceptRefused { node, why });
+            let Load { records, bytes } = load;
+            self.observe(Fact::AcceptRefused { node, records, bytes, why });
         }
         self.reply_accept(machine, client, request, Produced::Refused);
     }
@@ -218,9 +190,9 @@ impl World {
     fn hand_in(
         &mut self,
         machine: usize,
-        who: Whose,
+        (client, request): (usize, RequestNo),
         parcels: Vec<Parcel>,
-        let_in: LetIn,
+        (load, pass): (Load, Pass),
     ) -> Result<(), AcceptFault> {
         let (now, paused_before) = (self.now, self.machines[machine].paused_for);
         let process = self.machines[machine].process.as_mut().expect("it runs");
@@ -233,13 +205,20 @@ impl World {
             IngressError::TooLarge { .. } => AcceptFault::TooLarge,
             _ => AcceptFault::Busy,
         })?;
-        it.let_in.records += let_in.records;
-        it.let_in.bytes += let_in.bytes;
         let wrote_before = it.wrote(now);
-        let came = now;
-        let guest =
-            Guest { who, ids, topic, route, let_in, ticket, came, wrote_before, paused_before };
-        it.waiting.push(guest);
+        it.waiting.push(Guest {
+            client,
+            request,
+            ids,
+            topic,
+            route,
+            load,
+            ticket,
+            pass,
+            came: now,
+            wrote_before,
+            paused_before,
+        });
         self.write_ingress_soon(machine);
         Ok(())
     }
@@ -328,16 +307,12 @@ impl World {
                 at += 1;
             }
         }
-        for (guest, _) in &ended {
-            it.let_in.records -= guest.let_in.records;
-            it.let_in.bytes -= guest.let_in.bytes;
-        }
         let failed = ended.iter().find_map(|(_, answer)| answer.as_ref().err()).cloned();
         if let Some(node) = self.machines[machine].node {
             for (guest, answer) in &ended {
                 let Ok(accepted) = answer else { continue };
-                let Guest { ids, topic, route, let_in, .. } = guest;
-                let (topic, route, first, bytes) = (*topic, *route, accepted.first, let_in.bytes);
+                let Guest { ids, topic, route, load, .. } = guest;
+                let (topic, route, first, bytes) = (*topic, *route, accepted.first, load.bytes);
                 self.observe(Fact::Ingested { node, topic, route, first, ids, bytes });
             }
         }
@@ -355,33 +330,32 @@ impl World {
     }
 
     fn tell_of_waybills(&mut self, machine: usize, waybills: Vec<Waybill>) {
-        if !waybills.is_empty() {
-            self.tell(machine, Event::Accepted(waybills));
+        if waybills.is_empty() {
+            return;
+        }
+        let load = Load::of_waybills(&waybills);
+        self.tell(machine, Event::Accepted(waybills));
+        if let Some(process) = &self.machines[machine].process {
+            process.accepting.door.heard(load);
         }
     }
 
     fn answer_guest(&mut self, machine: usize, guest: Guest, failed: Option<IngressError>) {
         let (now, Some(node)) = (self.now, self.machines[machine].node) else { return };
-        match (guest.who, failed) {
-            (Whose::Producer { machine: client, request }, None) => {
-                let paused = self.machines[machine].paused_for.saturating_sub(guest.paused_before);
-                let process = self.machines[machine].process.as_ref();
-                let wrote = process.map_or(Duration::ZERO, |it| it.accepting.wrote(now));
-                let disk = wrote.saturating_sub(guest.wrote_before) + paused;
-                let (ids, topic, took) = (&guest.ids, guest.topic, now.since(guest.came));
-                self.observe(Fact::Accepted { node, topic, ids, took, disk });
-                self.recorder.count_many("accepted", guest.ids.len() as u64);
-                self.reply_accept(machine, client, request, Produced::Acknowledged);
-            }
-            (Whose::Producer { machine: client, request }, Some(_)) => {
-                self.accept_refused(machine, client, request, AcceptFault::Disk);
-            }
-            (Whose::Salvage { op, salvaged }, failed) => {
-                let salvaged = failed.is_none().then_some(salvaged);
-                let outcome = Outcome::Ship(ShippingOutcome::Salvage(salvaged));
-                self.performed(machine, op, outcome);
-            }
+        let Guest { client, request, ids, topic, load, pass, came, .. } = guest;
+        drop(pass);
+        if failed.is_some() {
+            let who = (client, request);
+            return self.accept_refused(machine, who, load, AcceptFault::Disk);
         }
+        let paused = self.machines[machine].paused_for.saturating_sub(guest.paused_before);
+        let process = self.machines[machine].process.as_ref();
+        let wrote = process.map_or(Duration::ZERO, |it| it.accepting.wrote(now));
+        let disk = wrote.saturating_sub(guest.wrote_before) + paused;
+        let took = now.since(came);
+        self.observe(Fact::Accepted { node, topic, ids: &ids, took, disk });
+        self.recorder.count_many("accepted", ids.len() as u64);
+        self.reply_accept(machine, client, request, Produced::Acknowledged);
     }
 
     fn ingress_is_poisoned(&mut self, machine: usize) {
@@ -410,7 +384,7 @@ impl World {
     /// Accepts nothing more, and says so once what was let in is told.
     pub(super) fn close_accept(&mut self, machine: usize, op: OpId) -> Option<Outcome> {
         let process = self.machines[machine].process.as_mut()?;
-        process.accepting.is_closed = true;
+        process.accepting.door.close();
         if process.accepting.is_quiet() {
             return Some(Outcome::CloseAccept(true));
         }
@@ -429,7 +403,7 @@ impl World {
 
     pub(super) fn open_accept(&mut self, machine: usize) {
         if let Some(process) = self.machines[machine].process.as_mut() {
-            process.accepting.is_closed = false;
+            process.accepting.door.open();
         }
     }
 
@@ -451,17 +425,12 @@ impl World {
         if self.crashed_within(machine, crash) {
             return None;
         }
-        let done = done.map(|_| ()).map_err(|_| narad_core::dispatch::LogFault);
+        let done = done.map(|_| ()).map_err(|_| LogFault);
         Some(Outcome::Ship(ShippingOutcome::Checkpoint(done)))
     }
 
     /// Appends records that are here already once more.
-    pub(super) fn carry(
-        &mut self,
-        machine: usize,
-        op: OpId,
-        seqs: &narad_core::dispatch::Seqs,
-    ) -> Option<Outcome> {
+    pub(super) fn carry(&mut self, machine: usize, op: OpId, seqs: &Seqs) -> Option<Outcome> {
         let process = self.machines[machine].process.as_ref()?;
         let crash = process.running.get(&op).and_then(|running| running.crash);
         self.arm(machine, crash);
@@ -476,9 +445,14 @@ impl World {
             self.recorder.count_many("carried", seqs.len() as u64);
         }
         let is_poisoned = carried.as_ref().err().is_some_and(IngressError::needs_reopening);
-        let result =
-            carried.map(|carried| carried.first).map_err(|_| narad_core::dispatch::LogFault);
-        self.performed(machine, op, Outcome::Ship(ShippingOutcome::Carry(result)));
+        let outcome = match carried {
+            Ok(carried) => ShippingOutcome::Carry(Ok(carried.first)),
+            Err(IngressError::Damaged { seq }) => {
+                ShippingOutcome::Damaged([seq].into_iter().collect())
+            }
+            Err(_) => ShippingOutcome::Carry(Err(LogFault)),
+        };
+        self.performed(machine, op, Outcome::Ship(outcome));
         // Whoever waited for the next write was written with it.
         if self.settle_ingress(machine) {
             self.ingress_is_closed(machine);
@@ -489,44 +463,50 @@ impl World {
         None
     }
 
-    /// Accepts once more what a flip has left in a directory.
+    /// Accepts once more what a flip has left in a directory: all of it is durable and told, or it
+    /// is tried again.
     pub(super) fn salvage(
         &mut self,
         machine: usize,
         op: OpId,
         partition: PartitionId,
-        data: Attempt,
-        from: Offset,
+        (what, from): (What, Option<Offset>),
     ) -> Option<Outcome> {
-        let nothing = Some(Outcome::Ship(ShippingOutcome::Salvage(None)));
-        let disk = &self.machines[machine].disk;
-        let Ok(found) = scan(disk, &log_dir(partition, data)) else { return nothing };
-        let from = from.max(found.start);
-        let is_whole = found.damage.is_empty();
-        let left: Vec<_> =
-            found.records.into_iter().filter(|(offset, _)| *offset >= from).collect();
-        let end = found.end.max(from);
-        if !is_whole || left.len() as u64 != end.0 - from.0 {
-            return nothing;
-        }
-        let route = Route::Partition(partition.index);
-        let topic = partition.topic;
-        let parcels: Vec<Parcel> =
-            left.into_iter().map(|(_, record)| Parcel { topic, route, record }).collect();
-        let more = size_of(&parcels);
-        let salvaged = Salvaged { from, end, bytes: more.bytes };
-        if parcels.is_empty() {
-            return Some(Outcome::Ship(ShippingOutcome::Salvage(Some(salvaged))));
-        }
+        let now_ms = self.machines[machine].clock.wall_ms(self.now);
         let process = self.machines[machine].process.as_ref()?;
-        let room = process.accepting.room.map(|room| Room { draining: false, ..room });
-        let let_in = process.accepting.let_in;
-        let fits = room.is_some_and(|room| {
-            room.admit(let_in.records + more.records, let_in.bytes + more.bytes).is_ok()
-        });
-        let who = Whose::Salvage { op, salvaged };
-        if !fits || self.hand_in(machine, who, parcels, more).is_err() {
-            return nothing;
+        let crash = process.running.get(&op).and_then(|running| running.crash);
+        self.arm(machine, crash);
+        let process = self.machines[machine].process.as_ref()?;
+        let (log, door) = (Arc::clone(&process.accepting.log), Arc::clone(&process.accepting.door));
+        let store = Arc::clone(&process.store);
+        let (mut accepted, mut is_poisoned) = (Vec::new(), false);
+        let mut accept = |parcels: Vec<Parcel>| {
+            let load = Load::of(&parcels);
+            let Ok(_pass) = door.enter_again(load) else { return false };
+            let ids: Vec<u64> = parcels.iter().map(|parcel| id_of(&parcel.record)).collect();
+            let appended = log.append(parcels);
+            is_poisoned |= appended.as_ref().err().is_some_and(IngressError::needs_reopening);
+            let is_durable = appended.is_ok();
+            accepted.extend(appended.map(|appended| (appended.first, ids, load.bytes)));
+            is_durable
+        };
+        let salvaged = salvage(&*store, partition, what, from, now_ms, &mut accept);
+        if self.crashed_within(machine, crash) {
+            return None;
+        }
+        if let Some(node) = self.machines[machine].node {
+            let (topic, route) = (partition.topic, Route::Partition(partition.index));
+            for (first, ids, bytes) in &accepted {
+                let (first, bytes) = (*first, *bytes);
+                self.observe(Fact::Ingested { node, topic, route, first, ids, bytes });
+            }
+        }
+        self.performed(machine, op, Outcome::Ship(ShippingOutcome::Salvage(salvaged)));
+        if self.settle_ingress(machine) {
+            self.ingress_is_closed(machine);
+        }
+        if is_poisoned {
+            self.ingress_is_poisoned(machine);
         }
         None
     }

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use narad_core::dispatch::Receiver;
 use narad_core::effects::OpId;
 use narad_core::freeze::Authority;
 use narad_core::ids::{Epoch, Incarnation, Name, NodeId, PartitionId};
@@ -93,8 +92,6 @@ pub(crate) struct Process {
     pub(crate) running: BTreeMap<OpId, Running>,
     pub(crate) appends: BTreeMap<PartitionId, Appending>,
     pub(crate) accepting: Accepting,
-    /// Which batches of accepted records were taken since a log was opened.
-    pub(crate) receivers: BTreeMap<PartitionId, Receiver>,
     /// Freezes that wait for an append to end.
     pub(crate) freezing: BTreeMap<OpId, PartitionId>,
     pub(crate) phases: BTreeMap<PartitionId, Phase>,

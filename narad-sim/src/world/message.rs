@@ -1,5 +1,8 @@
 //! What travels between machines.
 
+use std::time::Duration;
+
+use narad_core::cursor::Handle;
 use narad_core::dispatch::SendFault;
 use narad_core::effects::OpId;
 use narad_core::ids::{Epoch, Offset, PartitionId};
@@ -89,6 +92,8 @@ pub(crate) enum Payload {
     Ack(Ack),
     Acked {
         request: RequestNo,
+        /// The name of what was asked.
+        of: &'static str,
         taken: bool,
     },
 }
@@ -122,32 +127,53 @@ pub(crate) enum Produced {
 pub(crate) struct Fetch {
     pub(crate) request: RequestNo,
     pub(crate) partition: PartitionId,
-    /// Where the consumer wants to go on, if it knows.
-    pub(crate) from: Option<(Epoch, Offset)>,
-    /// Most records that it wants; as many as fit an answer without it.
-    pub(crate) most: Option<usize>,
+    /// Where the consumer was before, and in which reign.
+    pub(crate) was: Option<(Epoch, Offset)>,
+    /// Most records that it wants.
+    pub(crate) most: usize,
+    /// For how long.
+    pub(crate) visibility: Duration,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) enum Fetched {
     /// `more`: whether there are records behind them.
     Records {
-        epoch: Epoch,
-        records: Vec<(Offset, u64)>,
+        records: Vec<Handle>,
         more: bool,
-        /// Where what comes behind them begins, also if all of them are acknowledged already.
-        next: Option<Offset>,
     },
     Refused,
 }
 
-/// A consumer has dealt with a record.
+/// A consumer says what becomes of a record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ack {
     pub(crate) request: RequestNo,
     pub(crate) partition: PartitionId,
-    pub(crate) epoch: Epoch,
-    pub(crate) offset: Offset,
+    pub(crate) settle: Settle,
+}
+
+/// What becomes of a record.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Settle {
+    /// It is done with.
+    Ack(Handle),
+    /// So is this one, whoever has it.
+    Offset(Epoch, Offset),
+    /// It is handed back, and free after a while.
+    Nack(Handle, Duration),
+    /// It takes longer.
+    Extend(Handle, Duration),
+}
+
+impl Settle {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Ack(_) | Self::Offset(..) => "ack",
+            Self::Nack(..) => "nack",
+            Self::Extend(..) => "extend",
+        }
+    }
 }
 
 impl Payload {
@@ -169,8 +195,8 @@ impl Payload {
             Self::Produced { .. } => "produce-answer",
             Self::Fetch(_) => "fetch",
             Self::Fetched { .. } => "fetch-answer",
-            Self::Ack(_) => "ack",
-            Self::Acked { .. } => "ack-answer",
+            Self::Ack(ack) => ack.settle.name(),
+            Self::Acked { of, .. } => settled_name(of),
         }
     }
 
@@ -289,6 +315,15 @@ impl Payload {
     }
 }
 
+/// Returns what the answer to a consumer's word is called.
+const fn settled_name(word: &'static str) -> &'static str {
+    match word.as_bytes() {
+        b"nack" => "nack-answer",
+        b"extend" => "extend-answer",
+        _ => "ack-answer",
+    }
+}
+
 /// Returns what the answer to a question is called.
 const fn answer_name(question: &'static str) -> &'static str {
     match question.as_bytes() {
@@ -353,6 +388,7 @@ pub(crate) const fn partition_noted(note: &Note) -> Option<PartitionId> {
         Note::Dispatch(
             dispatch::Note::Dropped { .. }
             | dispatch::Note::Carried { .. }
+            | dispatch::Note::Damaged { .. }
             | dispatch::Note::LogFault
             | dispatch::Note::Stale(_),
         )

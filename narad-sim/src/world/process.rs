@@ -160,7 +160,6 @@ impl World {
             running: BTreeMap::new(),
             appends: BTreeMap::new(),
             accepting,
-            receivers: BTreeMap::new(),
             freezing: BTreeMap::new(),
             phases: BTreeMap::new(),
             spins: (now, 0),

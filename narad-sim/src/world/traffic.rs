@@ -282,7 +282,7 @@ impl World {
             Payload::Ack(ack) => self.acked_at(to, from, ack),
             Payload::Produced { request, outcome } => self.produce_ended(request, outcome),
             Payload::Fetched { request, outcome } => self.fetch_ended(request, outcome),
-            Payload::Acked { request, taken } => self.ack_ended(request, taken),
+            Payload::Acked { request, taken, .. } => self.ack_ended(request, taken),
         }
     }
 

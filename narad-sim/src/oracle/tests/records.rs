@@ -5,6 +5,10 @@ use crate::oracle::{AcceptFault, DiskChange, End, Read};
 
 const BIRTH: Attempt = Attempt::birth(N1);
 
+const fn refused(node: NodeId, why: AcceptFault) -> Fact<'static> {
+    Fact::AcceptRefused { node, records: 1, bytes: 100, why }
+}
+
 /// Covers S2: two nodes that would acknowledge, found when a gate stands and when a node's
 /// authority changes; wild clocks excuse it, a frozen one does not count.
 #[test]
@@ -252,7 +256,7 @@ fn acceptance_waits_for_the_disk_only() {
     let mut bench = Bench::cluster(3);
     let topic = bench.topic;
     bench.tell(Fact::Accepted { node: N1, topic, ids: &[1], took: ms(900), disk: ms(890) });
-    bench.tell(Fact::AcceptRefused { node: N1, why: AcceptFault::Disk });
+    bench.tell(refused(N1, AcceptFault::Disk));
     bench.holds();
     bench.tell(Fact::Accepted { node: N1, topic, ids: &[2], took: ms(900), disk: ms(1) });
     bench.breaks(&["L4"]);
@@ -264,11 +268,11 @@ fn a_node_that_does_not_leave_accepts() {
     let mut bench = Bench::cluster(4);
     bench.commit_from(1, Command::SetDraining { node: N2, on: true }, Origin::Operator);
     bench.run_node(2);
-    bench.tell(Fact::AcceptRefused { node: N2, why: AcceptFault::Closed });
+    bench.tell(refused(N2, AcceptFault::Closed));
     bench.pass(Duration::from_mins(2));
-    bench.tell(Fact::AcceptRefused { node: N2, why: AcceptFault::Closed });
+    bench.tell(refused(N2, AcceptFault::Closed));
     bench.holds();
-    bench.tell(Fact::AcceptRefused { node: N1, why: AcceptFault::Closed });
+    bench.tell(refused(N1, AcceptFault::Closed));
     bench.breaks(&["L4"]);
 }
 
@@ -278,9 +282,9 @@ fn a_node_that_has_room_accepts() {
     let most = u64::from(Config::new(1).backlog_records_max);
     let mut bench = Bench::cluster(3);
     bench.ingest(2, Route::Any, most - 1, &[11]);
-    bench.tell(Fact::AcceptRefused { node: N2, why: AcceptFault::Full });
+    bench.tell(refused(N2, AcceptFault::Full));
     bench.holds();
     bench.tell(Fact::Checkpointing { node: N2, seq: Seq(most / 2) });
-    bench.tell(Fact::AcceptRefused { node: N2, why: AcceptFault::Full });
+    bench.tell(refused(N2, AcceptFault::Full));
     bench.breaks(&["L4"]);
 }

@@ -73,6 +73,10 @@ pub(in super::super) const ABOUT: &[(&str, &str)] = &[
     ("fetch-answer", "the records"),
     ("ack", "a consumer's acknowledgement"),
     ("ack-answer", "whether it counted"),
+    ("nack", "a consumer hands a record back"),
+    ("nack-answer", "whether it had it"),
+    ("extend", "a consumer wants to keep a record for longer"),
+    ("extend-answer", "whether it has it"),
     // Phases.
     ("locate", "reading the row"),
     ("catch-up", "copying while the source is in use"),
@@ -129,6 +133,7 @@ pub(in super::super) const ABOUT: &[(&str, &str)] = &[
     ("dispatch-rerouted", "a sibling took keyed records, since their partition is shut"),
     ("dispatch-dropped", "records of a topic that is no more were dropped"),
     ("dispatch-carried", "records were appended to the ingress log once more"),
+    ("dispatch-damaged", "accepted records are damaged in the ingress log, and lost"),
     ("dispatch-log-fault", "the ingress log could not be written"),
     ("dispatch-stale", "an answer that came too late"),
     ("salvaged", "what a flip did not capture was accepted once more"),

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use narad_core::cursor::Acks;
 use narad_core::effects::OpId;
 use narad_core::host;
 use narad_core::ids::PartitionId;
@@ -95,9 +94,17 @@ impl World {
                     Gating::List { incarnation, check } => {
                         GatingOutcome::List(slot.list(incarnation, &check).ok())
                     }
-                    Gating::Resume(_) => GatingOutcome::Resume,
-                    Gating::HandOver { .. } => GatingOutcome::HandOver(Acks::default()),
-                    Gating::Take(_) => GatingOutcome::Take(None),
+                    Gating::Resume(lineage) => {
+                        slot.resume(lineage);
+                        self.resumed(machine, partition);
+                        GatingOutcome::Resume
+                    }
+                    Gating::HandOver { forced } => GatingOutcome::HandOver(slot.hand_over(forced)),
+                    Gating::Take(acks) => {
+                        let taken = slot.take_acks(&acks);
+                        self.stand_at(machine, partition);
+                        GatingOutcome::Take(taken)
+                    }
                     Gating::Freeze { epoch, life } => {
                         slot.begin_freeze(op, epoch, life);
                         process.freezing.insert(op, partition);
@@ -113,8 +120,8 @@ impl World {
                 return self.checkpoint_ingress(machine, op, seq);
             }
             Operation::Ship(Shipping::Carry(seqs)) => return self.carry(machine, op, &seqs),
-            Operation::Ship(Shipping::Salvage { partition, data, from }) => {
-                return self.salvage(machine, op, partition, data, from);
+            Operation::Ship(Shipping::Salvage { partition, what, from }) => {
+                return self.salvage(machine, op, partition, (what, from));
             }
             Operation::Ship(Shipping::Send { to, partition, epoch, batch, records: seqs }) => {
                 let shipment = Shipment { to, partition, epoch, batch, seqs };

@@ -116,6 +116,7 @@ pub(super) fn ending_of(outcome: &Outcome) -> Option<Ending> {
         },
         Outcome::Ship(ShippingOutcome::Checkpoint(result)) => of(result.is_ok()),
         Outcome::Ship(ShippingOutcome::Carry(result)) => of(result.is_ok()),
+        Outcome::Ship(ShippingOutcome::Damaged(_)) => Some(Ending::Failed),
         Outcome::Ship(ShippingOutcome::Salvage(salvaged)) => of(salvaged.is_some()),
         Outcome::Gate(GatingOutcome::Freeze(result)) => of(result.is_ok()),
         Outcome::Stage(outcome) => of(match outcome {
