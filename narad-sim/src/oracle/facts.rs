@@ -30,6 +30,10 @@ impl Oracle {
         match fact {
             Fact::Started { node, life } => {
                 self.leases.begins(node);
+                let runs = self.book.nodes.get(&node).is_some_and(|witness| witness.up);
+                if let Some(log) = self.book.ingress.logs.get_mut(&node).filter(|_| !runs) {
+                    log.begin_anew();
+                }
                 self.book.started(node, life, cx);
             }
             Fact::Ended { node, how } => {

@@ -231,7 +231,7 @@ impl Book {
     /// topic may not take it. Of what has arrived its partition says more.
     fn excuse_waiting(&self, all: &Healed<'_>, excused: &mut Ids, cx: &Cx<'_>) {
         for (node, log) in &self.ingress.logs {
-            let held_up = l6_reclaim::ingress_waits(self, *node, all, cx).is_none();
+            let held_up = l6_reclaim::ingress_is_stuck(self, *node, all, cx).is_none();
             for record in log.open() {
                 if held_up || all.state.topic(record.topic).is_none() {
                     excused.insert(record.id);

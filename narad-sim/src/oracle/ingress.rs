@@ -50,6 +50,8 @@ pub(super) struct Log {
     pub(super) checkpoint: Seq,
     /// When something was last accepted or carried.
     pub(super) grew: Time,
+    /// When something of it last arrived.
+    pub(super) moved: Time,
     /// When it could last not be written.
     pub(super) faulty: Option<Time>,
     /// The life that sends, and since when.
@@ -123,6 +125,23 @@ impl Log {
         }
         self.next = self.next.max(Seq(first.0 + ids.len() as u64));
         self.grew = now;
+    }
+
+    /// The node begins anew: it finds a carried record in both of its places and brings it twice.
+    pub(super) fn begin_anew(&mut self) {
+        let copies: Vec<(Seq, Seq)> =
+            self.at.iter().filter(|(at, root)| at != root).map(|(at, root)| (*at, *root)).collect();
+        for (at, root) in copies {
+            let Some(record) = self.records.get(&root).copied() else { continue };
+            self.records.insert(at, Record { last: at, taken: None, ..record });
+            self.at.insert(at, at);
+        }
+        for (root, record) in &mut self.records {
+            record.last = *root;
+        }
+        // What is behind the checkpoint has no place of its own any more.
+        self.records.retain(|root, _| self.at.contains_key(root));
+        self.past.clear();
     }
 
     /// Records are durable a second time.

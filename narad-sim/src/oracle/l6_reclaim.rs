@@ -98,19 +98,27 @@ pub(super) fn salvaged(
 
 /// Judges a node's ingress log once everything had its time.
 pub(super) fn check_ingress(book: &Book, node: NodeId, all: &Healed<'_>, cx: &mut Cx<'_>) {
-    if let Some(why) = ingress_waits(book, node, all, cx) {
-        let moment = all.config.retry_max * 4
-            + all.config.request_timeout * 4
-            + all.config.checkpoint_interval * 2;
-        let log = book.ingress.logs.get(&node);
-        let grew = log.map(|log| log.grew).unwrap_or_default();
-        let is_faulty = log.and_then(|log| log.faulty).is_some_and(|at| cx.now.since(at) <= moment);
-        if cx.now.since(grew.max(all.leaderless).max(all.witness(node).apart)) > moment
-            && !is_faulty
-        {
-            cx.breach("L6", node, || why);
-        }
+    if let Some(why) = ingress_is_stuck(book, node, all, cx) {
+        cx.breach("L6", node, || why);
     }
+}
+
+/// Returns what is left in a node's ingress log for no reason, while nothing of it arrives.
+pub(super) fn ingress_is_stuck(
+    book: &Book,
+    node: NodeId,
+    all: &Healed<'_>,
+    cx: &Cx<'_>,
+) -> Option<String> {
+    let moment = all.config.retry_max * 4
+        + all.config.request_timeout * 4
+        + all.config.checkpoint_interval * 2;
+    let log = book.ingress.logs.get(&node);
+    let moved = log.map(|log| log.grew.max(log.moved)).unwrap_or_default();
+    let is_faulty = log.and_then(|log| log.faulty).is_some_and(|at| cx.now.since(at) <= moment);
+    let calm = moved.max(all.leaderless).max(all.witness(node).apart);
+    let had_its_time = cx.now.since(calm) > moment && !is_faulty;
+    ingress_waits(book, node, all, cx).filter(|_| had_its_time)
 }
 
 /// Returns what is left in a node's ingress log, if nothing stands in the way of its leaving.

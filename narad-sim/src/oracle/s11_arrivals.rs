@@ -25,6 +25,7 @@ pub(super) fn taken(
     let death = ingress.death;
     let log = ingress.logs.entry(batch.ingress).or_default();
     log.sent_by(batch, cx.now);
+    log.moved = cx.now;
     let calm = !log.disturbed.contains(&partition) && death < log.since;
     let fresh = Order { owner, numbered: None, keyed: None };
     let mut order = log.order.get(&partition).copied().filter(|it| it.owner == owner);

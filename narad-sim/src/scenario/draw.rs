@@ -390,7 +390,7 @@ impl Draft<'_> {
         let usual = [Address::Mixed, Address::Mixed, Address::Key, Address::Number, Address::Any];
         produce.address = *dice.pick(&usual);
         let config = &mut self.scenario.cluster.config;
-        config.send_records_max = dice.maybe(40, |dice| *dice.pick(&[16, 4, 1]));
+        config.send_records_max = dice.maybe(40, |dice| *dice.pick(&[64, 16, 4]));
         config.sends_in_flight_max = dice.maybe(20, |dice| *dice.pick(&[2, 1]));
         config.reroute_after = dice.maybe(30, |dice| dice.millis(300, 1_500));
         config.checkpoint_interval = dice.maybe(30, |dice| dice.millis(20, 2_000));
