@@ -352,7 +352,11 @@ impl World {
         let partitions = u64::from(self.newest()?.topic(offer.partition.topic)?.partitions);
         let drawn = mixed(offer.ids.first().copied().unwrap_or_default());
         let address = match offer.address {
-            Address::Mixed => [Address::Number, Address::Key, Address::Any][drawn as usize % 3],
+            Address::Mixed => match drawn % 3 {
+                0 => Address::Number,
+                1 => Address::Key,
+                _ => Address::Any,
+            },
             address => address,
         };
         let index = offer.partition.index;

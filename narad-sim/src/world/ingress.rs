@@ -168,7 +168,12 @@ impl World {
     ) {
         self.recorder.count("accepts-refused");
         if let Some(node) = self.machines[machine].node {
-            let Load { records, bytes } = load;
+            // What has been let in, and is not in the log yet, has its room already.
+            let process = self.machines[machine].process.as_ref();
+            let waiting = process.map_or(&[][..], |process| &process.accepting.waiting);
+            let inside = |of: fn(&Load) -> u64| waiting.iter().map(|it| of(&it.load)).sum::<u64>();
+            let records = load.records + inside(|load| load.records);
+            let bytes = load.bytes + inside(|load| load.bytes);
             self.observe(Fact::AcceptRefused { node, records, bytes, why });
         }
         self.reply_accept(machine, client, request, Produced::Refused);
