@@ -95,6 +95,11 @@ impl Default for Wire {
 }
 
 impl Wire {
+    /// Returns the bandwidth of a link that is worse than others, in bytes a second.
+    const fn bandwidth_of(&self, slow: Slow) -> u64 {
+        if slow.bandwidth > 0 { slow.bandwidth } else { self.bandwidth }
+    }
+
     /// Returns the same wire without faults: delays and bandwidth stay, the tail goes.
     #[must_use]
     pub fn healed(&self) -> Self {
@@ -224,17 +229,19 @@ impl Net {
         if self.cut.contains(&ends) {
             return Fate::Lost(Loss::Cut);
         }
-        let loss = self.wire.loss;
-        if self.connection(ends, lane).random.happens(loss) {
+        let slow = self.slow_of(ends);
+        let Self { wire, links, random, clogged, parcels, .. } = self;
+        let link = links.entry(ends).or_default();
+        if link.connection(random, ends, lane).random.happens(wire.loss) {
             return Fate::Lost(Loss::Chance);
         }
-        if let Some(queue) = self.clogged.get_mut(&ends) {
-            self.parcels += 1;
-            let parcel = Parcel(self.parcels);
+        if let Some(queue) = clogged.get_mut(&ends) {
+            *parcels += 1;
+            let parcel = Parcel(*parcels);
             queue.push(Waiting { parcel, lane, bytes });
             return Fate::Held(parcel);
         }
-        let (at, again) = self.pass(now, ends, lane, bytes);
+        let (at, again) = link.pass(now, ends, lane, bytes, slow, (wire, random));
         Fate::Arrives { at, again }
     }
 
@@ -258,8 +265,11 @@ impl Net {
 
     /// Returns the bandwidth of a link, in bytes a second; zero is without limit.
     pub fn bandwidth(&self, from: NodeId, to: NodeId) -> u64 {
-        let slow = self.slow.get(&(from, to)).map_or(0, |slow| slow.bandwidth);
-        if slow > 0 { slow } else { self.wire.bandwidth }
+        self.wire.bandwidth_of(self.slow_of((from, to)))
+    }
+
+    fn slow_of(&self, ends: Ends) -> Slow {
+        self.slow.get(&ends).copied().unwrap_or_default()
     }
 
     /// Draws whether a stream of `bytes` ends early. Returns how many of them arrive: fewer.
@@ -338,12 +348,9 @@ impl Net {
 
     /// Sends a message over a link that flows.
     fn pass(&mut self, now: Time, ends: Ends, lane: Lane, bytes: u64) -> (Time, Option<Time>) {
-        let slow = self.slow.get(&ends).copied().unwrap_or_default();
-        let bandwidth = self.bandwidth(ends.0, ends.1);
+        let slow = self.slow_of(ends);
         let Self { wire, links, random, .. } = self;
-        let link = links.entry(ends).or_default();
-        let left = link.leave(now, lane, bytes, bandwidth);
-        link.connection(random, ends, lane).arrive(wire, left.after(slow.delay))
+        links.entry(ends).or_default().pass(now, ends, lane, bytes, slow, (wire, random))
     }
 
     fn connection(&mut self, ends: Ends, lane: Lane) -> &mut Connection {
@@ -351,7 +358,24 @@ impl Net {
     }
 }
 
+/// Nanoseconds in a second.
+const NANOS: u64 = 1_000_000_000;
+
 impl Link {
+    /// Sends a message over it.
+    fn pass(
+        &mut self,
+        now: Time,
+        ends: Ends,
+        lane: Lane,
+        bytes: u64,
+        slow: Slow,
+        (wire, random): (&Wire, &Random),
+    ) -> (Time, Option<Time>) {
+        let left = self.leave(now, lane, bytes, wire.bandwidth_of(slow));
+        self.connection(random, ends, lane).arrive(wire, left.after(slow.delay))
+    }
+
     fn connection(&mut self, random: &Random, ends: Ends, lane: Lane) -> &mut Connection {
         self.lanes[lane as usize].get_or_insert_with(|| {
             let random = random.branch_no(ends.0.0).branch_no(ends.1.0);
@@ -364,8 +388,12 @@ impl Link {
         if bandwidth == 0 {
             return now;
         }
-        let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(bandwidth);
-        let takes = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
+        // The wide division is many times slower, and hardly ever needed.
+        let nanos = bytes.checked_mul(NANOS).map_or_else(
+            || u64::try_from(u128::from(bytes) * u128::from(NANOS) / u128::from(bandwidth)),
+            |product| Ok(product / bandwidth),
+        );
+        let takes = Duration::from_nanos(nanos.unwrap_or(u64::MAX));
         self.free = self.free.max(now).after(takes);
         if lane == Lane::Data {
             self.free_for_clients = self.free_for_clients.max(now).after(takes * 2);
