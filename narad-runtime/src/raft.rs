@@ -97,6 +97,7 @@ use narad_core::ids::{LogIndex, NodeId};
 use protobuf::Message as _;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::mem;
 
 /// Turns that one call of [`Raft::ready`] makes at most, so that a driver gets to look at its
 /// inbox. A turn takes all that is there; more than a few in a row mean a long replay.
@@ -228,7 +229,9 @@ impl<S: RaftStore> Raft<S> {
                 out.more = true;
                 break;
             }
-            self.turn(out)?;
+            if !self.only_speaks(out) {
+                self.turn(out)?;
+            }
         }
         if let Some(offered) = self.offered.take() {
             turn::save_offered(self.node.mut_store(), offered)?;
@@ -237,13 +240,35 @@ impl<S: RaftStore> Raft<S> {
         Ok(())
     }
 
+    /// Speaks, if nothing else is to be done: a turn without a transaction. Most messages are
+    /// answered so, a heartbeat for one. Says whether it was so.
+    ///
+    /// What is said follows from what is durable, since the library has nothing that is not.
+    fn only_speaks(&mut self, out: &mut Output) -> bool {
+        if self.offered.is_some() || self.node.store().unsaved_hard_state().is_some() {
+            return false;
+        }
+        let messages = mem::take(&mut self.node.raft.msgs);
+        if self.node.has_ready() {
+            self.node.raft.msgs = messages;
+            return false;
+        }
+        debug_assert!(
+            admission::is_saved(&self.node.raft),
+            "unsaved entries are ready to be saved"
+        );
+        self.send(&messages, out);
+        self.end_turn();
+        true
+    }
+
     fn turn(&mut self, out: &mut Output) -> Result<(), RaftError> {
         let offered = self.offered.take();
         let unsaved = Unsaved::begin(&mut self.node);
         let mut saved: Saved = unsaved.save(self.node.mut_store(), offered)?;
         self.forget_members();
 
-        self.send(saved.messages(), out);
+        self.send(&saved.messages(), out);
         if let Some(snapshot) = saved.snapshot() {
             // It came by a message, so it is in the first turn after that, and entries follow it.
             assert!(out.committed.is_empty(), "a snapshot comes before entries in an output");
@@ -256,15 +281,19 @@ impl<S: RaftStore> Raft<S> {
             self.reads.answer(&read.request_ctx, read.index);
         }
         let afterwards = saved.advance(&mut self.node);
-        self.send(afterwards.messages, out);
+        self.send(&afterwards.messages, out);
         self.apply(afterwards.committed, out)?;
-        self.node.advance_apply();
-        self.step_down_if_removed();
-        self.pin_election();
+        self.end_turn();
         Ok(())
     }
 
-    fn send(&mut self, messages: Vec<Message>, out: &mut Output) {
+    fn end_turn(&mut self) {
+        self.node.advance_apply();
+        self.step_down_if_removed();
+        self.pin_election();
+    }
+
+    fn send(&mut self, messages: &[Message], out: &mut Output) {
         for message in messages {
             let to = NodeId(message.get_to());
             let is_snapshot = message.get_msg_type() == MessageType::MsgSnapshot;

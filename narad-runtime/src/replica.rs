@@ -271,13 +271,14 @@ impl<S: RaftStore> Replica<S> {
     /// Runs Raft until it has nothing more to give.
     fn advance(&mut self, now: Instant, out: &mut Actions) -> Result<(), ReplicaError> {
         loop {
-            let mut output = mem::take(&mut self.output);
-            output.clear();
-            self.raft.ready(&mut output)?;
-            out.messages.append(&mut output.messages);
-            let (more, quiet) = (output.more, is_quiet(&output));
-            self.take_output(now, &mut output, out)?;
-            self.output = output;
+            self.raft.ready(&mut self.output)?;
+            out.messages.append(&mut self.output.messages);
+            let (more, quiet) = (self.output.more, is_quiet(&self.output));
+            if !quiet {
+                let mut output = mem::take(&mut self.output);
+                self.take_output(now, &mut output, out)?;
+                self.output = output;
+            }
             if quiet && !more {
                 if mem::take(&mut self.deadline_is_stale) {
                     self.deadline = self.find_deadline();
