@@ -117,6 +117,8 @@ pub struct Replica<S: RaftStore> {
     deadline: Option<Deadline>,
     /// Whether that may have changed: the machine was told something.
     deadline_is_stale: bool,
+    /// Room for what one step of the machine asks for; empty in between.
+    effects: Effects<Effect>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -155,6 +157,7 @@ impl<S: RaftStore> Replica<S> {
             appends_carried,
             deadline: None,
             deadline_is_stale: true,
+            effects: Effects::default(),
         };
         replica.carry_out(now, first, out)?;
         replica.advance(now, out)?;
@@ -333,9 +336,11 @@ impl<S: RaftStore> Replica<S> {
 
     fn tell(&mut self, now: Instant, event: Event, out: &mut Actions) -> Result<(), ReplicaError> {
         self.deadline_is_stale = true;
-        let mut effects = Effects::default();
+        let mut effects = mem::take(&mut self.effects);
         self.node.handle(now, event, &mut effects);
-        self.carry_out(now, &mut effects, out)
+        let carried = self.carry_out(now, &mut effects, out);
+        self.effects = effects;
+        carried
     }
 
     /// Carries operations of the log to Raft and leaves the rest to the driver.

@@ -95,10 +95,14 @@ impl Tree {
     /// Follows names by plain text: a path has normal components only, and a world in memory looks
     /// up so many that taking them apart as the system does would show.
     fn find_named(&self, path: &str) -> Option<Number> {
-        if path.is_empty() {
-            return Some(ROOT);
+        let (mut at, mut rest) = (ROOT, path);
+        while !rest.is_empty() {
+            // Names are short: a plain loop finds their end sooner than a search by words does.
+            let end = rest.bytes().position(|byte| byte == b'/').unwrap_or(rest.len());
+            at = self.child(at, &rest[..end])?;
+            rest = rest.get(end + 1..).unwrap_or_default();
         }
-        path.split('/').try_fold(ROOT, |at, name| self.child(at, name))
+        Some(at)
     }
 
     fn child(&self, dir: Number, name: &str) -> Option<Number> {
