@@ -433,7 +433,7 @@ impl<S: RaftStore> Replica<S> {
     }
 
     fn give_up_barriers(&mut self, now: Instant, out: &mut Actions) -> Result<(), ReplicaError> {
-        if self.barriers.values().all(|barrier| barrier.until > now) {
+        if self.barriers.is_empty() || self.barriers.values().all(|barrier| barrier.until > now) {
             return Ok(());
         }
         let overdue: Vec<_> =
