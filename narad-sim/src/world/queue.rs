@@ -98,7 +98,7 @@ const fn instant(key: u128) -> Time {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use std::collections::BTreeSet;
 
     use super::*;
     use crate::random::Random;
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn the_order_does_not_depend_on_how_many_are_due() {
         let (mut queue, mut sorted, mut random) =
-            (Queue::default(), BTreeMap::new(), Random::root(5));
+            (Queue::default(), BTreeSet::new(), Random::root(5));
         let (mut now, mut most) = (0, 0);
         for sequence in 0..20_000_u64 {
             let many = (sequence / 2_000) % 2 == 0;
@@ -126,10 +126,10 @@ mod tests {
                 let spread = if random.below(4) == 0 { 100_000 } else { 100 };
                 let at = now + random.below(spread);
                 queue.push(Time(at), sequence);
-                sorted.insert((at, sequence), ());
+                sorted.insert((at, sequence));
                 most = most.max(sorted.len());
             } else {
-                let next = sorted.pop_first().map(|((at, item), ())| (Time(at), item));
+                let next = sorted.pop_first().map(|(at, item)| (Time(at), item));
                 assert_eq!(queue.next_at(), next.map(|(at, _)| at));
                 assert_eq!(queue.pop(), next);
                 now = next.map_or(now, |(at, _)| at.0);
