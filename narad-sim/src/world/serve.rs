@@ -58,10 +58,15 @@ impl World {
             self.recorder.count("refused");
             return self.reply_to_producers(machine, refused, Produced::Refused);
         };
-        let (mut from, mut records): (Vec<_>, Vec<Record>) = (Vec::new(), Vec::new());
+        let mut from = Vec::with_capacity(appending.waiting.len().min(Self::APPEND_RECORDS_MAX));
+        let mut records: Vec<Record> = Vec::new();
         while records.len() < Self::APPEND_RECORDS_MAX {
             let Some((client, life, mut produce)) = appending.waiting.pop_front() else { break };
-            records.append(&mut produce.records);
+            if records.is_empty() {
+                records = std::mem::take(&mut produce.records);
+            } else {
+                records.append(&mut produce.records);
+            }
             from.push((client, life, produce));
         }
         let (epoch, node) = (pending.epoch(), it.node);
