@@ -65,7 +65,6 @@ mod admission;
 mod calls;
 mod config;
 mod election;
-mod encode;
 mod error;
 mod kind;
 mod log;
@@ -306,7 +305,7 @@ impl<S: RaftStore> Raft<S> {
             let to = NodeId(message.get_to());
             let is_snapshot = message.get_msg_type() == MessageType::MsgSnapshot;
             // One that cannot be encoded (2 GiB) is lost, like any other message may be.
-            let Ok(bytes) = encode::encode(message) else { continue };
+            let Ok(bytes) = message.write_to_bytes() else { continue };
             if is_snapshot {
                 self.snapshots_sent.insert(to, self.ticks);
             }
