@@ -137,6 +137,7 @@ impl Copying {
             directory: Arc::clone(&directory),
             inbound: Arc::new(Silence),
             bulk: Some(bulk),
+            deliveries: None,
         };
         let settings = narad_runtime::net::Settings::default();
         let source = runtime.block_on(async {

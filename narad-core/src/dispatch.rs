@@ -27,7 +27,8 @@
 //!
 //! # Invariants
 //!
-//! 1. The checkpoint never passes a record that has not arrived and was not dropped (S11).
+//! 1. The checkpoint never passes a record that has not arrived, was not dropped and is not damaged
+//!    (S11).
 //! 2. A record that an owner may have, in whatever batch, stays with that partition: only there a
 //!    second copy can be told from the first (R36, R37).
 //! 3. One batch under way for each partition, and the same number for the same records until they
@@ -109,6 +110,7 @@ pub use interface::{
 mod account;
 mod answers;
 mod carry;
+mod damage;
 mod interface;
 mod lane;
 mod ledger;
@@ -368,7 +370,14 @@ impl Dispatch {
             Outcome::Carry(result) if self.carry.is(op) => {
                 self.carry_done(now, state, result, out);
             }
-            Outcome::Send(_) | Outcome::Checkpoint(_) | Outcome::Barrier(_) | Outcome::Carry(_) => {
+            Outcome::Damaged(lost) if self.sends.contains_key(&op) || self.carry.is(op) => {
+                self.damaged(now, state, op, &lost, out);
+            }
+            Outcome::Damaged(_)
+            | Outcome::Send(_)
+            | Outcome::Checkpoint(_)
+            | Outcome::Barrier(_)
+            | Outcome::Carry(_) => {
                 out.push(Effect::Note(Note::Stale(op)));
             }
         }

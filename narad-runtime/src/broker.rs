@@ -2,6 +2,7 @@
 //! meet.
 
 pub mod batch;
+mod deliver;
 pub mod slot;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use narad_core::cursor;
 use narad_core::ids::PartitionId;
 
 pub use batch::{Batcher, ProduceError};
+pub use deliver::NotTaken;
 pub use slot::{
     AppendUnderWay, Committed, FreezeAnswer, Offsets, Pending, Slot, SlotError, Standpoint, Watch,
 };

@@ -20,8 +20,12 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::http::json::OffsetsBody;
-use crate::service::{MemberView, MoveView, NewTopic, OffsetsView, Read, TopicDetail, TopicView};
+use crate::service::{
+    AcceptedView, MemberView, MoveView, NewLoss, NewTopic, OffsetsView, Read, ReceiptView,
+    SalvageView, TopicDetail, TopicView,
+};
 
+mod accepted;
 mod backoff;
 mod consumer;
 mod endpoint;
@@ -33,7 +37,7 @@ mod transport;
 pub use consumer::{AckOutcome, Consumer, ConsumerOptions, Delivery, StartAt};
 pub use endpoint::{Endpoint, EndpointError};
 pub use error::{ClientError, Tried};
-pub use producer::{Delivered, Placement, Producer, ProducerOptions, SendError, Totals};
+pub use producer::{Ack, Delivered, Placement, Producer, ProducerOptions, SendError, Totals};
 use routes::Known;
 use transport::{Answer, CallError, Request, Transport};
 
@@ -197,6 +201,46 @@ impl Client {
         let body = json(&MoveRequest { topic, partition, to });
         let request = Request::new(Method::POST, "/v1/cluster/moves").json(body);
         self.ask(&request, Repeat::Harmless).await.map(drop)
+    }
+
+    /// Gives up what only the dead owner of a partition holds.
+    ///
+    /// # Errors
+    ///
+    /// See [`ClientError`].
+    pub async fn declare_lost(&self, loss: &NewLoss) -> Result<ReceiptView, ClientError> {
+        let request = Request::new(Method::POST, "/v1/cluster/losses").json(json(loss));
+        self.ask(&request, Repeat::Misleading).await?.parse()
+    }
+
+    /// Lists what promotions and operators have left behind.
+    ///
+    /// # Errors
+    ///
+    /// See [`ClientError`].
+    pub async fn salvage(&self, read: Read) -> Result<SalvageView, ClientError> {
+        self.get(&read_path("/v1/cluster/salvage", read)).await?.parse()
+    }
+
+    /// Accepts once more what lies in quarantine on a member.
+    ///
+    /// # Errors
+    ///
+    /// See [`ClientError`].
+    pub async fn restore(&self, member: &str, id: &str) -> Result<AcceptedView, ClientError> {
+        let path = format!("/v1/cluster/salvage/{}/{}/restore", encoded(member), encoded(id));
+        self.ask(&Request::new(Method::POST, &path), Repeat::Harmless).await?.parse()
+    }
+
+    /// Deletes what lies in quarantine on a member.
+    ///
+    /// # Errors
+    ///
+    /// See [`ClientError`].
+    pub async fn drop_quarantined(&self, member: &str, id: &str) -> Result<(), ClientError> {
+        let path = format!("/v1/cluster/salvage/{}/{}", encoded(member), encoded(id));
+        let request = Request::new(Method::DELETE, &path);
+        self.ask(&request, Repeat::Misleading).await.map(drop)
     }
 
     /// Creates a topic.

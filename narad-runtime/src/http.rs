@@ -10,7 +10,8 @@
 //! | `GET /v1/topics` | `{topics: [..]}` |
 //! | `GET /v1/topics/{topic}` | the topic with its `routes` |
 //! | `DELETE /v1/topics/{topic}` | 204 |
-//! | `POST /v1/topics/{topic}/messages?partition=&key=` | `{results: [..]}`, see [`messages`] |
+//! | `POST /v1/topics/{topic}/messages?partition=&key=` | `{accepted: n}`, see [`messages`] |
+//! | the same with `&ack=owner` | `{results: [..]}` |
 //! | `GET /v1/topics/{topic}/messages?partition=&max=&max_bytes=&wait=&visibility=` | records to work on, see [`consume`] |
 //! | `POST /v1/topics/{topic}/ack`, `…/nack`, `…/extend` | take `{handles, delay?, visibility?}`; `{results: [..]}` |
 //! | `GET /v1/topics/{topic}/offsets` | `{partitions: [..]}`, see [`OffsetsView`](crate::service::OffsetsView) |
@@ -33,7 +34,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware;
-use axum::routing::{get, post};
+use axum::routing::{delete, get, post};
 use tokio::sync::Semaphore;
 
 use crate::service::Service;
@@ -45,6 +46,7 @@ mod error;
 pub mod json;
 pub mod messages;
 mod request;
+mod salvage;
 mod serve;
 mod topics;
 
@@ -106,6 +108,10 @@ pub fn router(service: Arc<dyn Service>, options: HttpOptions) -> Router {
             post(cluster::decommission).delete(cluster::cancel_decommission),
         )
         .route("/v1/cluster/moves", get(cluster::moves).post(cluster::move_partition))
+        .route("/v1/cluster/losses", post(salvage::declare_lost))
+        .route("/v1/cluster/salvage", get(salvage::list))
+        .route("/v1/cluster/salvage/{member}/{id}", delete(salvage::remove))
+        .route("/v1/cluster/salvage/{member}/{id}/restore", post(salvage::restore))
         .route("/v1/topics", get(topics::list).post(topics::create))
         .route("/v1/topics/{topic}", get(topics::show).delete(topics::delete))
         .route("/v1/topics/{topic}/messages", get(consume::consume).post(messages::produce))

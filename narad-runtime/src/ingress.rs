@@ -67,6 +67,7 @@
 
 mod cache;
 mod commit;
+mod door;
 mod error;
 mod parcel;
 mod read;
@@ -84,6 +85,7 @@ use narad_core::ids::{ByteCount, Offset, Seq};
 use narad_core::partition::Position;
 
 pub use commit::{Accepted, Committer, Ticket};
+pub use door::{Door, Load, Pass};
 pub use error::IngressError;
 pub use parcel::Parcel;
 pub use read::{Read, Waybills};

@@ -11,10 +11,12 @@
 //!      ◀─Welcome─             who answers, or why not
 //!      ══Raft, Request══▶     purpose Control: one per peer and direction
 //!      ◀════Answer═════
+//!      ══Deliver, Records══▶    purpose Delivery: one per peer and direction
+//!      ◀════Delivered══
 //! ```
 //!
-//! Snapshots and bulk bytes have connections of their own, so that they never stand before a
-//! heartbeat (case C60). A joiner, which has no id yet, has a connection that takes one request.
+//! Snapshots, bulk bytes and batches of accepted records have connections of their own, so that they
+//! never stand before a heartbeat (case C60). A joiner, which has no id yet, has a connection that takes one request.
 //!
 //! # Invariants
 //!
@@ -32,6 +34,7 @@
 mod accept;
 mod call;
 mod codec;
+mod deliver;
 mod greet;
 mod jitter;
 mod join;
@@ -42,6 +45,7 @@ pub(crate) mod socket;
 mod transport;
 
 pub use call::{CallError, ReplySender};
+pub use deliver::{Deliveries, Delivery, DeliveryReply};
 pub use join::{Joined, Joiner, join};
 pub use settings::Settings;
 pub use transport::{Identity, Seams, Transport};

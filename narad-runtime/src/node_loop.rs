@@ -12,6 +12,7 @@ pub mod failpoint;
 mod hands;
 mod inbox;
 mod notes;
+mod shipping;
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -24,12 +25,14 @@ use narad_core::peer::RequestId;
 use narad_core::time::Instant;
 
 use crate::clock::BootClock;
+use crate::ingress::Load;
 use crate::raft::RaftStore;
 use crate::replica::{Actions, Input, Replica, ReplicaError};
 
 pub use hands::{Ground, Hands, HandsSeams, NextLife};
 pub use inbox::{AskFault, Letter, NodeHandle, Stopped};
 pub use notes::{Counters, Observer, Telemetry};
+pub use shipping::{Ingress, NotAccepted};
 
 /// Told whenever the replicated state may have changed.
 pub trait Watcher: Send {
@@ -177,6 +180,12 @@ impl<S: RaftStore + 'static> NodeLoop<S> {
                 self.tell(Event::Ask { id, ask })
             }
             Letter::Poisoned(partition) => self.tell(Event::Poisoned(partition)),
+            Letter::Accepted(waybills) => {
+                let load = Load::of_waybills(&waybills);
+                let told = self.tell(Event::Accepted(waybills));
+                self.hands.heard(load);
+                told
+            }
             Letter::Query(query) => {
                 query(self.replica.node());
                 Ok(())
@@ -221,7 +230,7 @@ impl<S: RaftStore + 'static> NodeLoop<S> {
                     }
                 }
                 Effect::Authority(authority) => self.hands.publish(authority),
-                Effect::Room(_) => {}
+                Effect::Room(room) => self.hands.room(room),
                 Effect::Note(note) => self.observer.note(&note),
                 // The replica turns it into its own error.
                 Effect::Stop(_) => {}

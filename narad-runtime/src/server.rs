@@ -4,11 +4,14 @@
 //! locked before anything is read, the next incarnation is durable before it is used, and nothing
 //! listens before there is somebody to answer.
 
+mod accepting;
 mod book;
 mod error;
 mod identity;
 mod node_service;
+mod receiving;
 mod run;
+mod topics;
 
 use std::io;
 use std::net::SocketAddr;
@@ -22,7 +25,7 @@ use narad_core::ids::{Incarnation, LogIndex, NodeId, ProposalId};
 use narad_core::metastore::{
     Addresses, Applied, Command, Configuration, Entry, Parts, Reply, State,
 };
-use narad_core::node::{Identity as NodeIdentity, Node};
+use narad_core::node::{Effect, Identity as NodeIdentity, Node};
 use narad_core::peer::Request;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
@@ -46,10 +49,13 @@ use crate::transfer::{self, Client, Throttle};
 use crate::wire::Wire;
 use crate::wire::handshake::ClusterId;
 
+use accepting::Accepting;
 use book::{Book, Clerk};
 pub use error::ServerError;
 pub use node_service::NodeService;
+use receiving::Receiving;
 pub use run::run;
+use topics::Topics;
 
 /// What a node does when its data directory is new. One that belongs to a cluster already goes on
 /// in it, whatever is said here.
@@ -74,6 +80,7 @@ pub struct Server {
     http_addr: SocketAddr,
     transport: Arc<Transport>,
     bulk: Arc<transfer::Server>,
+    accepting: Option<Accepting>,
     cancel: CancellationToken,
     thread: Option<JoinHandle<Result<(), ReplicaError>>>,
     http: tokio::task::JoinHandle<io::Result<()>>,
@@ -119,6 +126,9 @@ impl Server {
         let has_started = data_dir.has_started()?;
         let me = NodeIdentity { node: admitted.node, name, store_uuid: admitted.store_uuid, addrs };
         let log = open_store(settings, &me, admitted.founder, has_started)?;
+        if !has_started {
+            accepting::create(&*data_dir.disk())?;
+        }
         let life = data_dir.next_incarnation()?;
         let (raft, state) = open_raft(settings, admitted.node, life, log)?;
         let store: Arc<dyn PartitionStore> = Arc::new(SegmentStore::new(
@@ -133,6 +143,9 @@ impl Server {
 
         let book = Arc::new(Book::new(admitted.peers));
         book.learn(&state);
+        let topics = Arc::new(Topics::default());
+        topics.learn(&state);
+        let disk = data_dir.disk();
         let data_dir = Arc::new(Mutex::new(data_dir));
         let rate = state.policy().copy_rate_bytes_per_second;
         let throttle = Arc::new(Throttle::on_real_time(rate));
@@ -146,7 +159,10 @@ impl Server {
 
         let (inbox, letters) = std::sync::mpsc::channel();
         let handle = NodeHandle::new(inbox);
+        let (accepting, waiting) = accepting::open(disk, settings, &handle)?;
+        let ingress = Arc::clone(&accepting.ingress);
         let cancel = CancellationToken::new();
+        tokio::spawn(Arc::clone(&ingress).keep_open(cancel.clone()));
         let bulk = Arc::new(transfer::Server::new(
             Arc::new(LiveBytes::new(Arc::clone(&broker))),
             Arc::clone(&throttle),
@@ -156,6 +172,11 @@ impl Server {
             directory: Arc::clone(&book) as _,
             inbound: Arc::new(handle.clone()),
             bulk: Some(Arc::clone(&bulk) as _),
+            deliveries: Some(Arc::new(Receiving::new(
+                Arc::clone(&broker),
+                handle.clone(),
+                Handle::current(),
+            ))),
         };
         let peer_addr = local(&peer)?;
         let net = crate::net::Settings {
@@ -180,6 +201,7 @@ impl Server {
                 client: Arc::new(client),
                 store: Arc::clone(&store),
                 broker: Arc::clone(&broker),
+                ingress: Arc::clone(&ingress),
                 ground,
                 next_life: next_life(&data_dir),
                 runtime: Handle::current(),
@@ -190,11 +212,21 @@ impl Server {
 
         let now = clock.now();
         let (mut first, mut actions) = (Effects::default(), Actions::default());
-        let node = Node::new(now, me, life, settings.node.clone(), state, held, &mut first);
+        let mut node = Node::new(now, me, life, settings.node.clone(), state, held, &mut first);
+        waiting.resume(&mut node, &mut first)?;
         let timeout = settings.node.request_timeout;
         let replica = Replica::new(now, raft, node, timeout, &mut first, &mut actions)?;
+        // Nothing listens yet, but whoever starts a node may ask it at once.
+        let room = actions.effects.iter().rev().find_map(|effect| match effect {
+            Effect::Room(room) => Some(*room),
+            _ => None,
+        });
+        if let Some(room) = room {
+            ingress.door().publish(room);
+        }
         let counters = Arc::new(Counters::default());
-        let clerk = Clerk::new(Arc::clone(&book), throttle, Arc::clone(&data_dir));
+        let clerk =
+            Clerk::new(Arc::clone(&book), Arc::clone(&topics), throttle, Arc::clone(&data_dir));
         let thread = NodeLoop::new(
             replica,
             letters,
@@ -208,8 +240,14 @@ impl Server {
         .map_err(ServerError::Thread)?;
 
         let http_addr = local(&http)?;
-        let service =
-            Arc::new(NodeService::new(handle.clone(), Arc::clone(&broker), admitted.node));
+        let service = Arc::new(NodeService::new(
+            handle.clone(),
+            Arc::clone(&broker),
+            Arc::clone(&store),
+            admitted.node,
+            ingress,
+            topics,
+        ));
         let router = http::router(Arc::clone(&service) as Arc<dyn Service>, settings.http.clone());
         let ended = cancel.clone().cancelled_owned();
         let http = tokio::spawn(http::serve(http, router, settings.connections.clone(), ended));
@@ -225,6 +263,7 @@ impl Server {
             http_addr,
             transport,
             bulk,
+            accepting: Some(accepting),
             cancel,
             thread: Some(thread),
             http,
@@ -307,9 +346,13 @@ impl Server {
         self.transport.shutdown().await;
         let bulk = Arc::clone(&self.bulk);
         drop(tokio::task::spawn_blocking(move || bulk.stop()).await);
+        // Requests under way are answered first.
         drop((&mut self.http).await);
         // Nothing is acknowledged any more.
         self.service.store_positions().await;
+        if let Some(accepting) = self.accepting.take() {
+            drop(tokio::task::spawn_blocking(move || accepting.close()).await);
+        }
         ended
     }
 }

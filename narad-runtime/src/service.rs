@@ -13,11 +13,13 @@ pub use crate::log::Record;
 
 mod consumer;
 mod error;
+mod salvage;
 
 pub use consumer::{
     Handed, HandedRecord, NoTicket, OffsetsOf, OffsetsView, Reserve, Settle, Settled, Ticket,
 };
 pub use error::ServiceError;
+pub use salvage::{AcceptedView, LossCause, NewLoss, QuarantinedView, ReceiptView, SalvageView};
 
 /// A node, seen by its operators and clients.
 ///
@@ -97,6 +99,61 @@ pub trait Service: Send + Sync + 'static {
         partition: u32,
         to: &str,
     ) -> Result<(), ServiceError>;
+
+    /// Gives up what only the dead owner of a partition holds, and has the partition served again.
+    ///
+    /// # Errors
+    ///
+    /// Unknown topic or partition; [`Rejected`](ServiceError::Rejected) if its owner is not dead, or
+    /// nobody can take it; those that concern the leader.
+    async fn declare_lost(&self, loss: NewLoss) -> Result<ReceiptView, ServiceError>;
+
+    /// Lists reigns that began without all of the one before, and what lies in quarantine. A stale
+    /// answer shows the quarantine of this node alone.
+    ///
+    /// # Errors
+    ///
+    /// [`ServiceError::NoLeader`] if a barrier was asked for and none could be had.
+    async fn salvage(&self, read: Read) -> Result<SalvageView, ServiceError>;
+
+    /// Accepts once more what lies in quarantine on a member, from the first record on that consumers
+    /// had not acknowledged there; it stays where it is.
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownMember`](ServiceError::UnknownMember),
+    /// [`NotInQuarantine`](ServiceError::NotInQuarantine), [`Busy`](ServiceError::Busy) if there is no
+    /// room now, some of it may have been accepted then; [`Rejected`](ServiceError::Rejected) if its
+    /// topic is deleted.
+    async fn restore(&self, member: &str, id: &str) -> Result<AcceptedView, ServiceError>;
+
+    /// Deletes what lies in quarantine on a member, before its time.
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownMember`](ServiceError::UnknownMember),
+    /// [`NotInQuarantine`](ServiceError::NotInQuarantine).
+    async fn drop_quarantined(&self, member: &str, id: &str) -> Result<(), ServiceError>;
+
+    /// Accepts records of a topic into this node's own log, to be brought to their owners: to
+    /// `partition`, or by their keys, or wherever there is room. All of them are durable when it
+    /// returns, or none was acknowledged. It looks at the state of no partition, so that it goes on
+    /// while they move, while there is no leader and while owners are dead (R43, R46).
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownTopic`](ServiceError::UnknownTopic) and
+    /// [`UnknownPartition`](ServiceError::UnknownPartition); [`NoLeader`](ServiceError::NoLeader) if
+    /// this node has not heard of the topic and can ask nobody; [`Full`](ServiceError::Full),
+    /// [`Draining`](ServiceError::Draining), [`Busy`](ServiceError::Busy),
+    /// [`DiskFull`](ServiceError::DiskFull) and [`NotAccepting`](ServiceError::NotAccepting), after
+    /// which another node may take them.
+    async fn accept(
+        &self,
+        topic: &str,
+        partition: Option<u32>,
+        records: Vec<Record>,
+    ) -> Result<Accepted, ServiceError>;
 
     /// Appends records to a partition that this node owns; they are durable when it returns.
     ///
@@ -357,6 +414,13 @@ pub struct TopicDetail {
     pub routes: Vec<Route>,
 }
 
+/// What was accepted, as `POST /v1/topics/{topic}/messages` answers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Accepted {
+    /// How many records are durable on the node that was asked.
+    pub accepted: u64,
+}
+
 /// Where records went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Produced {
@@ -436,6 +500,11 @@ impl AckSet {
 #[must_use]
 pub fn partition_of(key: &[u8], partitions: u32) -> u32 {
     assert!(partitions > 0, "a topic has at least one partition");
-    let place = xxhash_rust::xxh3::xxh3_64(key) % u64::from(partitions);
+    let place = hash_of(key) % u64::from(partitions);
     u32::try_from(place).expect("a remainder is smaller than its 32-bit divisor")
+}
+
+/// Returns what places a key among partitions, however many these are.
+pub(crate) fn hash_of(key: &[u8]) -> u64 {
+    xxhash_rust::xxh3::xxh3_64(key)
 }

@@ -46,6 +46,8 @@ pub struct Settings {
     pub raft: RaftPace,
     /// The segment log.
     pub log: LogSettings,
+    /// The ingress log.
+    pub ingress: IngressSettings,
     /// The API's limits.
     pub http: HttpOptions,
     /// The API's connections.
@@ -91,6 +93,33 @@ pub struct LogSettings {
     pub segment_bytes: u64,
 }
 
+/// The ingress log. How much may wait in it is in [`Config`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IngressSettings {
+    /// Length at which a segment is sealed. Default 64 MiB. Segments are given up as a whole, so larger
+    /// ones keep more that has arrived.
+    pub segment_bytes: u64,
+    /// Most bytes that one append takes, unless a single request is larger. Default 4 MiB.
+    pub append_bytes_max: u64,
+    /// Most bytes that may wait for an append. Default 64 MiB; more lets more producers in while the
+    /// disk is slow, and costs as much memory.
+    pub waiting_bytes_max: u64,
+    /// Most bytes that are kept in memory after they were appended or read. Default 64 MiB; less has
+    /// what is dispatched read from the disk.
+    pub cache_bytes_max: u64,
+}
+
+impl Default for IngressSettings {
+    fn default() -> Self {
+        Self {
+            segment_bytes: 64 << 20,
+            append_bytes_max: 4 << 20,
+            waiting_bytes_max: 64 << 20,
+            cache_bytes_max: 64 << 20,
+        }
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
@@ -107,6 +136,7 @@ impl Default for Settings {
                 heartbeat_ticks: 3,
             },
             log: LogSettings { segment_bytes: 64 << 20 },
+            ingress: IngressSettings::default(),
             http: HttpOptions::default(),
             connections: Connections::default(),
         }
@@ -166,6 +196,18 @@ impl Settings {
         if self.log.segment_bytes < self.http.record_bytes_max {
             let value = units::show_size(self.log.segment_bytes);
             return Err(refused("log.segment_bytes", value, "at least http.record_bytes_max"));
+        }
+        if self.ingress.segment_bytes < self.http.record_bytes_max {
+            let value = units::show_size(self.ingress.segment_bytes);
+            return Err(refused("ingress.segment_bytes", value, "at least http.record_bytes_max"));
+        }
+        if self.node.backlog_bytes_max < self.http.body_bytes_max {
+            let value = units::show_size(self.node.backlog_bytes_max);
+            return Err(refused(
+                "dispatch.backlog_bytes_max",
+                value,
+                "at least http.body_bytes_max",
+            ));
         }
         if self.http.body_bytes_max < self.http.record_bytes_max {
             let value = units::show_size(self.http.body_bytes_max);

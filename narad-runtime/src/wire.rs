@@ -33,6 +33,8 @@
 
 mod command;
 #[cfg(feature = "log")]
+pub mod deliver;
+#[cfg(feature = "log")]
 pub mod frame;
 pub mod handshake;
 mod ids;

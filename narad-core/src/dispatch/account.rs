@@ -85,6 +85,8 @@ pub struct Progress {
     pub rerouted: u64,
     /// Of topics that are no more.
     pub dropped: u64,
+    /// Damaged in the ingress log: accepted, and lost.
+    pub damaged: u64,
     /// Appended to the ingress log once more.
     pub carried: u64,
     /// Batches that were not taken, by reason.

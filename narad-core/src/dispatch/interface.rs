@@ -59,8 +59,8 @@ pub struct BatchNo {
     pub ingress: NodeId,
     /// Its life when its dispatch began.
     pub life: Incarnation,
-    /// Which batch for this partition in that life: consecutive, from zero. A batch that is sent
-    /// again keeps its number.
+    /// Which batch for this partition in that life: ascending, from zero, and consecutive but where
+    /// all records of one turned out to be damaged. A batch that is sent again keeps its number.
     pub n: u64,
 }
 
@@ -76,6 +76,14 @@ impl fmt::Debug for BatchNo {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Seqs {
     runs: Vec<(Seq, u32)>,
+}
+
+impl FromIterator<Seq> for Seqs {
+    fn from_iter<I: IntoIterator<Item = Seq>>(seqs: I) -> Self {
+        let mut collected = Self::default();
+        seqs.into_iter().for_each(|seq| collected.push(seq));
+        collected
+    }
 }
 
 impl Seqs {
@@ -167,8 +175,8 @@ pub enum Operation {
     Barrier,
 }
 
-/// How an operation ended. Variants mirror [`Operation`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// How an operation ended. Variants mirror [`Operation`], but for one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Outcome {
     /// See [`Operation::Send`]: all of it is durable at the owner, in the reign that was asked, or
@@ -180,6 +188,10 @@ pub enum Outcome {
     Carry(Result<Seq, LogFault>),
     /// See [`Operation::Barrier`].
     Barrier(Result<(), NoBarrier>),
+    /// Of [`Operation::Send`] and [`Operation::Carry`]: the bytes of these records are damaged and
+    /// never come back. Nothing was sent or appended; the others are asked for again, under the same
+    /// number.
+    Damaged(Seqs),
 }
 
 /// Why a batch was not taken, or may not have been.
@@ -288,6 +300,13 @@ pub enum Note {
     Dropped {
         /// The topic.
         topic: TopicId,
+        /// How many.
+        records: u64,
+        /// Their bytes.
+        bytes: u64,
+    },
+    /// Records that were accepted, and whose bytes in the ingress log are damaged: they are lost.
+    Damaged {
         /// How many.
         records: u64,
         /// Their bytes.

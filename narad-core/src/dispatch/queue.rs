@@ -50,6 +50,14 @@ impl<T> Queue<T> {
         item
     }
 
+    pub(super) fn retain(&mut self, mut keep: impl FnMut(&T) -> bool) {
+        for chunk in &mut self.chunks {
+            chunk.retain(&mut keep);
+        }
+        self.chunks.retain(|chunk| !chunk.is_empty());
+        self.len = self.chunks.iter().map(VecDeque::len).sum();
+    }
+
     pub(super) const fn is_empty(&self) -> bool {
         self.len == 0
     }

@@ -22,7 +22,9 @@ impl Node {
         self.dispatch =
             Dispatch::new(&self.config, self.me.node, self.incarnation, found, &mut first);
         self.dispatch_wants(&mut first);
-        self.publish_room();
+        // It does not wait for a leader: the owners may be there all the same.
+        self.inbox.push_back(Internal::Dispatch(dispatch::Event::Wake));
+        self.settle();
         self.hand_out(out);
     }
 
@@ -53,6 +55,8 @@ impl Node {
             dispatch::Outcome::Checkpoint(result)
         } else if let Outcome::Ship(ShippingOutcome::Carry(result)) = outcome {
             dispatch::Outcome::Carry(result)
+        } else if let Outcome::Ship(ShippingOutcome::Damaged(lost)) = outcome {
+            dispatch::Outcome::Damaged(lost)
         } else {
             super::routes::mismatch(op, &outcome)
         };

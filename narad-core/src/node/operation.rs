@@ -156,15 +156,15 @@ pub enum Shipping {
     Checkpoint(Seq),
     /// Append these records once more, in consecutive positions, and make them durable.
     Carry(Seqs),
-    /// Accept, for their partition, the records that a directory holds from an offset on: a flip
-    /// has not captured them (H14). They are told as accepted before this is answered.
+    /// Accept, for their partition, the records that a directory holds from an offset on: no owner
+    /// has them (H14). They are told as accepted before this is answered.
     Salvage {
         /// The partition.
         partition: PartitionId,
         /// The directory.
-        data: Attempt,
-        /// The first record.
-        from: Offset,
+        what: What,
+        /// The first record; `None`: the first that consumers have not acknowledged there.
+        from: Option<Offset>,
     },
 }
 
@@ -243,7 +243,7 @@ pub enum GatingOutcome {
     Take(Option<Taken>),
 }
 
-/// How work on the ingress log ended. Variants mirror [`Shipping`].
+/// How work on the ingress log ended. Variants mirror [`Shipping`], but for one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ShippingOutcome {
     /// See [`Shipping::Send`].
@@ -255,6 +255,10 @@ pub enum ShippingOutcome {
     /// See [`Shipping::Salvage`]; `None` if the directory could not be read to its end, or there is
     /// no room for its records now. Some of them may have been accepted.
     Salvage(Option<Salvaged>),
+    /// Of [`Shipping::Send`] and [`Shipping::Carry`]: see [`dispatch::Outcome::Damaged`].
+    ///
+    /// [`dispatch::Outcome::Damaged`]: crate::dispatch::Outcome::Damaged
+    Damaged(Seqs),
 }
 
 /// What was accepted once more.

@@ -17,6 +17,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 use narad_core::cursor;
+use narad_core::dispatch::{BatchNo, Receipt, Receiver, SendFault};
 use narad_core::effects::{Effects, OpId};
 use narad_core::freeze::gate::{
     Acknowledged, Admission, Appended as Ended, Authority, Command, Gate, Refused, Signal, Standing,
@@ -126,6 +127,8 @@ struct Inner {
     gate: Gate<OpId>,
     log: Option<Arc<dyn PartitionLog>>,
     consumers: Consumers,
+    /// Which batches of which nodes were taken, as long as the log stays open.
+    receiver: Receiver,
     /// An append runs outside the mutex.
     appending: bool,
     /// Answers of freezes, until whoever asked has taken them.
@@ -159,6 +162,7 @@ impl Slot {
             gate: Gate::new(partition),
             log: None,
             consumers: Consumers::default(),
+            receiver: Receiver::default(),
             appending: false,
             answered: Vec::new(),
             waiting: 0,
@@ -254,6 +258,22 @@ impl Slot {
         let mut inner = self.lock();
         inner.log = Some(log);
         inner.consumers.next_opening();
+        inner.receiver = Receiver::default();
+    }
+
+    /// Judges a batch that another node has accepted, before anything else about it is looked at.
+    /// What is to be appended is followed by [`end_delivery`](Self::end_delivery).
+    ///
+    /// # Errors
+    ///
+    /// If it is a late copy, or another batch of that node is being appended.
+    pub fn begin_delivery(&self, batch: BatchNo) -> Result<Receipt, SendFault> {
+        self.lock().receiver.begin(batch)
+    }
+
+    /// Takes note of how the append of a batch has ended: whether all of it was acknowledged.
+    pub fn end_delivery(&self, batch: BatchNo, taken: bool) {
+        self.lock().receiver.end(batch, taken);
     }
 
     /// Waits for the append under way and lets go of the log; the gate stands as it did.

@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 
 use super::terminal::Terminal;
 use super::{ExitCode, Failure, Format, Global, open};
-use crate::client::{Delivered, Placement, Producer, ProducerOptions, SendError};
+use crate::client::{Ack, Delivered, Placement, Producer, ProducerOptions, SendError};
 use crate::service::{Record, partition_of};
 
 /// Publishing lines.
@@ -36,6 +36,29 @@ pub struct PubArgs {
     /// Publish to this partition only
     #[arg(long, value_name = "N")]
     partition: Option<u32>,
+    /// Whose word to wait for: any node's, which accepts a line and brings it to its partition, or the
+    /// partition's owner's
+    #[arg(long, value_enum, default_value_t)]
+    ack: AckBy,
+}
+
+/// Whose word is waited for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum AckBy {
+    /// Any node's
+    #[default]
+    Accepted,
+    /// The owner's
+    Owner,
+}
+
+impl From<AckBy> for Ack {
+    fn from(by: AckBy) -> Self {
+        match by {
+            AckBy::Accepted => Self::Accepted,
+            AckBy::Owner => Self::Owner,
+        }
+    }
 }
 
 /// Longest line. Nodes usually take less.
@@ -70,7 +93,8 @@ struct Outcome {
     acknowledged: u64,
     unacknowledged: u64,
     failed: Option<(u64, Failure)>,
-    partitions: BTreeSet<u32>,
+    /// Who acknowledged, as `host:port`.
+    nodes: BTreeSet<String>,
 }
 
 pub(super) async fn run(
@@ -80,7 +104,8 @@ pub(super) async fn run(
 ) -> Result<(), Failure> {
     let format = global.format(terminal);
     let input = open(args.input, terminal)?;
-    let producer = global.client().producer(&args.topic, ProducerOptions::default());
+    let options = ProducerOptions { ack: args.ack.into(), ..ProducerOptions::default() };
+    let producer = global.client().producer(&args.topic, options);
     // Whether the topic is there is known before the first line is asked for.
     let partitions = tokio::select! {
         partitions = producer.partitions() => partitions?,
@@ -106,18 +131,18 @@ pub(super) async fn run(
             "topic": args.topic,
             "acknowledged": outcome.acknowledged,
             "unacknowledged": outcome.unacknowledged,
-            "partitions": outcome.partitions,
+            "nodes": outcome.nodes,
             "retries": totals.retries,
             "reroutes": totals.reroutes,
             "unknown_outcomes": totals.unknown_outcomes,
         })
         .to_string(),
         Format::Table => format!(
-            "{} acknowledged by {} in {:.1} s, {} partitions, {} retries, {} not acknowledged",
+            "{} acknowledged by {} in {:.1} s, {} nodes, {} retries, {} not acknowledged",
             outcome.acknowledged,
             args.topic,
             begun.elapsed().as_secs_f64(),
-            outcome.partitions.len(),
+            outcome.nodes.len(),
             totals.retries,
             outcome.unacknowledged,
         ),
@@ -261,7 +286,7 @@ impl Publisher {
         match result {
             Ok(delivered) => {
                 self.outcome.acknowledged += count;
-                self.outcome.partitions.insert(delivered.result.partition);
+                self.outcome.nodes.insert(delivered.endpoint.to_string());
                 self.progress.inc(count);
             }
             Err(error) => {

@@ -17,9 +17,23 @@ use crate::http::batch;
 use crate::http::messages::PartResult;
 use crate::service::{Record, Route, partition_of};
 
+/// Whose word a producer waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ack {
+    /// Any node's: the records are on its disk, and it brings them to their owners. This goes on
+    /// while partitions move, while there is no leader and while owners are dead (R43, R46).
+    #[default]
+    Accepted,
+    /// The owner's, which says at which offsets the records are. It waits for the partition, or goes
+    /// to another one.
+    Owner,
+}
+
 /// How a producer behaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProducerOptions {
+    /// Whose word [`Producer::send`] waits for. Default: any node's.
+    pub ack: Ack,
     /// Most batches under way at once; further ones wait in [`Producer::send`]. Default 8.
     pub in_flight_max: usize,
     /// How long one batch is tried before it is given up. Default 60 s.
@@ -28,14 +42,15 @@ pub struct ProducerOptions {
 
 impl Default for ProducerOptions {
     fn default() -> Self {
-        Self { in_flight_max: 8, deliver_timeout: Duration::from_mins(1) }
+        Self { ack: Ack::default(), in_flight_max: 8, deliver_timeout: Duration::from_mins(1) }
     }
 }
 
 /// Where a batch goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// To the partitions in turn, those that are not about to move first.
+    /// Wherever there is room: to the partitions in turn, those that are not about to move first.
+    /// Keys that the records have count all the same if a node accepts them ([`Ack::Accepted`]).
     Any,
     /// To this partition, which its keys belong to; to another one while that is about to move or
     /// cannot be reached (R45, R47).
@@ -47,8 +62,8 @@ pub enum Placement {
 /// Where a batch went.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivered {
-    /// Partition and offsets.
-    pub result: PartResult,
+    /// Partition and offsets, if it was the owner who acknowledged it ([`Ack::Owner`]).
+    pub placed: Option<PartResult>,
     /// The node that acknowledged it.
     pub endpoint: Endpoint,
     /// How often it was tried; more than once means that it may be there more than once.
@@ -89,20 +104,20 @@ pub struct Totals {
 /// Publishes to one topic. Share it by reference: its methods take `&self`.
 #[derive(Debug)]
 pub struct Producer {
-    client: Client,
-    topic: String,
+    pub(super) client: Client,
+    pub(super) topic: String,
     options: ProducerOptions,
     in_flight: Semaphore,
-    turn: AtomicU64,
-    counters: Counters,
+    pub(super) turn: AtomicU64,
+    pub(super) counters: Counters,
 }
 
 #[derive(Debug, Default)]
-struct Counters {
+pub(super) struct Counters {
     records: AtomicU64,
     retries: AtomicU64,
-    reroutes: AtomicU64,
-    unknown: AtomicU64,
+    pub(super) reroutes: AtomicU64,
+    pub(super) unknown: AtomicU64,
 }
 
 #[derive(Deserialize)]
@@ -127,11 +142,11 @@ struct Round {
 
 /// What has become of a batch so far.
 #[derive(Debug, Default)]
-struct Progress {
+pub(super) struct Progress {
     attempts: u32,
-    asking: bool,
-    maybe_written: bool,
-    last: String,
+    pub(super) asking: bool,
+    pub(super) maybe_written: bool,
+    pub(super) last: String,
     first: Option<Target>,
 }
 
@@ -167,8 +182,9 @@ impl Producer {
 
     /// Sends a batch and returns once it is acknowledged.
     ///
-    /// Tries the owner, or whoever owns the partition by now; unless the batch is pinned, another
-    /// partition of the topic takes it while its own cannot. A batch whose answer was lost is sent
+    /// Tries one node after the other; or, with [`Ack::Owner`], the owner, or whoever owns the
+    /// partition by now, and unless the batch is pinned another partition of the topic takes it while
+    /// its own cannot. A batch whose answer was lost is sent
     /// again, so that its records are there at least once.
     ///
     /// # Errors
@@ -188,12 +204,23 @@ impl Producer {
         let _permit = self.in_flight.acquire().await.expect("the semaphore is never closed");
         let body = batch::encode_records(records);
         let mut progress = Progress::default();
-        let deliver = self.deliver(placement, &body, &mut progress);
+        let deliver = async {
+            match self.options.ack {
+                Ack::Accepted => {
+                    let accepted = self.have_accepted(placement, &body, &mut progress).await;
+                    accepted.map(|endpoint| (None, endpoint))
+                }
+                Ack::Owner => {
+                    let placed = self.deliver(placement, &body, &mut progress).await;
+                    placed.map(|(result, endpoint)| (Some(result), endpoint))
+                }
+            }
+        };
         let outcome = tokio::time::timeout(self.options.deliver_timeout, deliver).await;
         match outcome {
-            Ok(Ok((result, endpoint))) => {
+            Ok(Ok((placed, endpoint))) => {
                 self.counters.records.fetch_add(records.len() as u64, Ordering::Relaxed);
-                Ok(Delivered { result, endpoint, attempts: progress.attempts })
+                Ok(Delivered { placed, endpoint, attempts: progress.attempts })
             }
             Ok(Err(error)) => Err(SendError::Refused(error)),
             Err(_) => Err(SendError::GaveUp {
@@ -229,12 +256,7 @@ impl Producer {
         let mut sent_on = None;
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         let mut known = self.learn(0, &mut backoff, progress).await?;
-        if let Placement::Prefer(partition) | Placement::Pinned(partition) = placement {
-            let partitions = known.detail.topic.partitions;
-            if partition >= partitions {
-                return Err(ClientError::NoSuchPartition { partition, partitions });
-            }
-        }
+        Self::check(placement, &known)?;
         loop {
             let target = sent_on.take().or_else(|| choose(&known, placement, turn, &round));
             let Some(target) = target else {
@@ -280,20 +302,37 @@ impl Producer {
         }
     }
 
+    /// Checks that there is such a partition.
+    pub(super) fn check(placement: Placement, known: &Known) -> Result<(), ClientError> {
+        let partitions = known.detail.topic.partitions;
+        match placement {
+            Placement::Prefer(partition) | Placement::Pinned(partition)
+                if partition >= partitions =>
+            {
+                Err(ClientError::NoSuchPartition { partition, partitions })
+            }
+            Placement::Prefer(_) | Placement::Pinned(_) | Placement::Any => Ok(()),
+        }
+    }
+
+    pub(super) fn begin_attempt(&self, progress: &mut Progress) {
+        progress.attempts = progress.attempts.saturating_add(1);
+        if progress.attempts > 1 {
+            self.counters.retries.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
     async fn attempt(
         &self,
         target: &Target,
         body: &Bytes,
         progress: &mut Progress,
     ) -> Result<PartResult, Fault> {
-        progress.attempts = progress.attempts.saturating_add(1);
-        if progress.attempts > 1 {
-            self.counters.retries.fetch_add(1, Ordering::Relaxed);
-        }
+        self.begin_attempt(progress);
         let first = progress.first.get_or_insert_with(|| target.clone());
         let rerouted = first != target;
         let (topic, partition) = (encoded(&self.topic), target.partition);
-        let path = format!("/v1/topics/{topic}/messages?partition={partition}");
+        let path = format!("/v1/topics/{topic}/messages?partition={partition}&ack=owner");
         let request = Request::new(Method::POST, &path).batch(body.clone());
         let timeout = self.client.shared.options.request_timeout;
         progress.asking = true;
@@ -316,7 +355,7 @@ impl Producer {
 
     /// Learns who serves the topic, however long that takes; only a topic that does not exist is an
     /// error.
-    async fn learn(
+    pub(super) async fn learn(
         &self,
         seen: u64,
         backoff: &mut Backoff,

@@ -105,6 +105,11 @@ impl Client {
             known.suspect = true;
         }
         drop(topics);
+        self.avoid(endpoint);
+    }
+
+    /// Asks a node for a while only if no other one can do it.
+    pub(super) fn avoid(&self, endpoint: &Endpoint) {
         let now = Instant::now();
         let mut avoided = self.shared.avoided.lock().unwrap_or_else(PoisonError::into_inner);
         avoided.retain(|(known, until)| *until > now && known != endpoint);

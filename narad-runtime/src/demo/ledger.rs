@@ -1,10 +1,10 @@
-//! The account of every record: what was acknowledged, what came back, and who answered.
+//! The account of every record: what was acknowledged, what came back, and who served it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::client::{Delivered, Delivery};
+use crate::client::Delivery;
 
 use super::content::{Batch, Content, Seen};
 
@@ -24,20 +24,12 @@ struct Inner {
     digest: u128,
     duplicates: u64,
     altered: u64,
-    reigns: BTreeMap<(u32, u64), Reign>,
+    /// Where the node serves HTTP that answered in a reign of a partition.
+    reigns: BTreeMap<(u32, u64), String>,
     two_owners: BTreeSet<String>,
     last_ack: Option<Instant>,
     longest_silence: Duration,
     last_news: Instant,
-}
-
-/// What was seen of one reign of one partition.
-#[derive(Debug)]
-struct Reign {
-    /// Where the node that answered serves HTTP.
-    node: String,
-    /// Offsets acknowledged: from, to.
-    given: BTreeMap<u64, u64>,
 }
 
 /// What the account comes to.
@@ -51,7 +43,7 @@ pub(super) struct Account {
     pub(super) duplicates: u64,
     /// Records that came back with other bytes, or that nobody produced.
     pub(super) altered: u64,
-    /// Reigns of which two nodes answered, or in which an offset was given twice.
+    /// Reigns in which two nodes answered.
     pub(super) two_owners: Vec<String>,
     /// Reigns seen.
     pub(super) reigns: u64,
@@ -93,7 +85,7 @@ impl Ledger {
     }
 
     /// Counts records as acknowledged.
-    pub(super) fn acknowledged(&self, batch: &Batch, delivered: &Delivered) {
+    pub(super) fn acknowledged(&self, batch: &Batch) {
         let mut inner = self.lock();
         let now = Instant::now();
         if let Some(last) = inner.last_ack.replace(now) {
@@ -104,10 +96,6 @@ impl Ledger {
         for number in (batch.first..).take(batch.records.len()) {
             inner.acked.set(number);
         }
-        let result = &delivered.result;
-        let range = (result.first_offset.0, result.next_offset.0);
-        let reign = (result.partition, result.epoch.0);
-        inner.answered(reign, &delivered.endpoint.to_string(), Some(range));
     }
 
     /// Counts records as come back.
@@ -116,7 +104,7 @@ impl Ledger {
             delivery.records.iter().map(|(_, record)| self.content.recognise(record)).collect();
         let mut inner = self.lock();
         let reign = (delivery.partition, delivery.epoch.0);
-        inner.answered(reign, &delivery.endpoint.to_string(), None);
+        inner.answered(reign, &delivery.endpoint.to_string());
         for seen in seen {
             let Some(Seen { number, print }) = seen else {
                 inner.altered += 1;
@@ -178,41 +166,14 @@ impl Ledger {
 }
 
 impl Inner {
-    /// Notes which node answered in a reign, and which offsets it gave.
-    fn answered(&mut self, reign: (u32, u64), node: &str, given: Option<(u64, u64)>) {
+    /// Notes which node answered in a reign.
+    fn answered(&mut self, reign: (u32, u64), node: &str) {
         let (partition, epoch) = reign;
-        let begun = Reign { node: node.to_owned(), given: BTreeMap::new() };
-        let known = self.reigns.entry(reign).or_insert(begun);
-        if known.node != node {
-            let both = format!("partition {partition}, epoch {epoch}: {} and {node}", known.node);
+        let known = self.reigns.entry(reign).or_insert_with(|| node.to_owned());
+        if known != node {
+            let both = format!("partition {partition}, epoch {epoch}: {known} and {node}");
             self.two_owners.insert(both);
-        } else if let Some((from, to)) = given
-            && !known.give(from, to)
-        {
-            let twice = format!("partition {partition}, epoch {epoch}: offset {from} twice");
-            self.two_owners.insert(twice);
         }
-    }
-}
-
-impl Reign {
-    /// Notes offsets as given; returns whether none of them was before.
-    fn give(&mut self, from: u64, to: u64) -> bool {
-        let before = self.given.range(..=from).next_back().map(|(from, to)| (*from, *to));
-        let after = self.given.range(from..).next().map(|(from, to)| (*from, *to));
-        if before.is_some_and(|(_, end)| end > from) || after.is_some_and(|(begin, _)| begin < to) {
-            return false;
-        }
-        let begin = before.filter(|(_, end)| *end == from).map_or(from, |(begin, _)| begin);
-        let end = match after.filter(|(begin, _)| *begin == to) {
-            Some((begin, end)) => {
-                self.given.remove(&begin);
-                end
-            }
-            None => to,
-        };
-        self.given.insert(begin, end);
-        true
     }
 }
 
@@ -247,26 +208,31 @@ impl Bits {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::messages::PartResult;
     use crate::service::Record;
     use narad_core::ids::{Epoch, Offset};
 
     const CONTENT: Content = Content::Made { seed: 1, records: 100, bytes: 8 };
 
-    fn acknowledge(ledger: &Ledger, first: u64, at: u64, epoch: u64, node: &str) {
+    fn acknowledge(ledger: &Ledger, first: u64) {
         let records = vec![Record::default(); 10];
-        let batch = Batch { first, records, checks: Vec::new() };
-        let (first_offset, next_offset) = (Offset(at), Offset(at + 10));
-        let epoch = Epoch(epoch);
-        let result = PartResult { partition: 3, first_offset, next_offset, epoch, records: 10 };
+        ledger.acknowledged(&Batch { first, records, checks: Vec::new() });
+    }
+
+    fn deliver(ledger: &Ledger, epoch: u64, node: &str) {
         let endpoint = node.parse().expect("an address");
-        ledger.acknowledged(&batch, &Delivered { result, endpoint, attempts: 1 });
+        ledger.consumed(&Delivery {
+            partition: 3,
+            epoch: Epoch(epoch),
+            records: Vec::new(),
+            next: Offset(0),
+            endpoint,
+        });
     }
 
     #[test]
     fn what_was_acknowledged_and_did_not_come_back_is_missing() {
         let ledger = Ledger::new(CONTENT);
-        acknowledge(&ledger, 60, 0, 1, "a:1");
+        acknowledge(&ledger, 60);
         assert_eq!(ledger.missing(100), (60..70).collect::<Vec<_>>());
         assert_eq!(ledger.missing(3), [60, 61, 62]);
         assert_eq!(ledger.counts(), (10, 0));
@@ -275,24 +241,10 @@ mod tests {
     #[test]
     fn two_nodes_that_answer_in_one_reign_are_noticed() {
         let ledger = Ledger::new(CONTENT);
-        acknowledge(&ledger, 0, 0, 1, "a:1");
-        acknowledge(&ledger, 10, 10, 2, "b:1");
+        deliver(&ledger, 1, "a:1");
+        deliver(&ledger, 2, "b:1");
         assert_eq!(ledger.account().two_owners, Vec::<String>::new());
-        acknowledge(&ledger, 20, 20, 1, "b:1");
+        deliver(&ledger, 1, "b:1");
         assert_eq!(ledger.account().two_owners, ["partition 3, epoch 1: a:1 and b:1"]);
-    }
-
-    #[test]
-    fn an_offset_that_is_given_twice_in_one_reign_is_noticed() {
-        let ledger = Ledger::new(CONTENT);
-        for at in [20, 0, 10, 40] {
-            acknowledge(&ledger, 0, at, 1, "a:1");
-        }
-        assert_eq!(ledger.account().two_owners, Vec::<String>::new());
-        acknowledge(&ledger, 50, 35, 1, "a:1");
-        assert_eq!(ledger.account().two_owners, ["partition 3, epoch 1: offset 35 twice"]);
-        // In another reign it may be another record's.
-        acknowledge(&ledger, 50, 35, 2, "a:1");
-        assert_eq!(ledger.account().two_owners.len(), 1);
     }
 }

@@ -26,7 +26,7 @@ pub struct Summary {
     pub altered: u64,
     /// Times that a record was delivered again.
     pub duplicates: u64,
-    /// Reigns of which two nodes answered, or in which an offset was given twice.
+    /// Reigns in which two nodes answered.
     pub two_owners: Vec<String>,
     /// Moves.
     pub moves: Moves,

@@ -181,11 +181,11 @@ impl Lane {
             self.ledger.expect(&batch);
             loop {
                 let partition = self.seat().await;
-                let sent = self.producer.send(Placement::Prefer(partition), &batch.records).await;
+                let sent = self.producer.send(Placement::Pinned(partition), &batch.records).await;
                 self.seats.leave(partition);
                 match sent {
-                    Ok(delivered) => {
-                        self.ledger.acknowledged(&batch, &delivered);
+                    Ok(_) => {
+                        self.ledger.acknowledged(&batch);
                         break;
                     }
                     // Every record is acknowledged in the end, however long that takes.

@@ -1,5 +1,7 @@
 //! The one shape of an error.
 
+use std::time::Duration;
+
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
 use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
@@ -36,6 +38,8 @@ pub(super) struct ApiError {
     status: StatusCode,
     body: Box<ErrorBody>,
     location: Option<String>,
+    /// When a request that may be repeated is worth repeating.
+    retry_after: Duration,
 }
 
 impl ApiError {
@@ -50,7 +54,8 @@ impl ApiError {
             matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::INSUFFICIENT_STORAGE);
         let body =
             ErrorBody { error: error.into(), code: code.into(), retryable, ..ErrorBody::default() };
-        Self { status, body: Box::new(body), location: None }
+        let retry_after = Duration::from_secs(1);
+        Self { status, body: Box::new(body), location: None, retry_after }
     }
 
     /// Points to the same resource at the owner, if the owner is known.
@@ -72,7 +77,8 @@ impl From<ServiceError> for ApiError {
         let status = match &error {
             ServiceError::UnknownMember(_)
             | ServiceError::UnknownTopic(_)
-            | ServiceError::UnknownPartition { .. } => StatusCode::NOT_FOUND,
+            | ServiceError::UnknownPartition { .. }
+            | ServiceError::NotInQuarantine(_) => StatusCode::NOT_FOUND,
             ServiceError::Blocked(_) | ServiceError::Rejected(_) | ServiceError::StaleEpoch => {
                 StatusCode::CONFLICT
             }
@@ -85,7 +91,11 @@ impl From<ServiceError> for ApiError {
             | ServiceError::NotServing
             | ServiceError::TooManyInFlight { .. }
             | ServiceError::TooFarAhead { .. }
+            | ServiceError::Full { .. }
+            | ServiceError::Draining
+            | ServiceError::NotAccepting(_)
             | ServiceError::Busy => StatusCode::SERVICE_UNAVAILABLE,
+            ServiceError::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
             ServiceError::DiskFull => StatusCode::INSUFFICIENT_STORAGE,
             ServiceError::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };
@@ -97,10 +107,12 @@ impl From<ServiceError> for ApiError {
                 answer.body.retryable = true;
                 answer.body.owner = owner;
             }
+            ServiceError::Full { retry_after } => answer.retry_after = retry_after,
             ServiceError::NoLeader
             | ServiceError::UnknownMember(_)
             | ServiceError::UnknownTopic(_)
             | ServiceError::UnknownPartition { .. }
+            | ServiceError::NotInQuarantine(_)
             | ServiceError::Rejected(_)
             | ServiceError::Invalid(_)
             | ServiceError::OutcomeUnknown
@@ -111,6 +123,9 @@ impl From<ServiceError> for ApiError {
             | ServiceError::TooManyInFlight { .. }
             | ServiceError::TooFarAhead { .. }
             | ServiceError::DiskFull
+            | ServiceError::Draining
+            | ServiceError::NotAccepting(_)
+            | ServiceError::TooLarge(_)
             | ServiceError::Busy
             | ServiceError::Internal(_) => {}
         }
@@ -123,7 +138,10 @@ impl IntoResponse for ApiError {
         let mut response = (self.status, axum::Json(self.body)).into_response();
         let headers = response.headers_mut();
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+            // Whole seconds, and none of them is too early.
+            let millis = self.retry_after.as_millis().clamp(1, 3_600_000);
+            let seconds = u64::try_from(millis.div_ceil(1000)).unwrap_or(1);
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         if let Some(location) = self.location.and_then(|text| HeaderValue::try_from(text).ok()) {
             headers.insert(header::LOCATION, location);

@@ -7,12 +7,17 @@
 //! - `application/x-narad-batch`: see [`super::batch`].
 //!
 //! `?partition=` pins all records to one partition. Without it a record with a key goes to
-//! [`partition_of`] its key; the others go, together, to the partitions that this node serves in turn.
-//! While a partition is about to move, its records go to another one that this node serves, so that
-//! producing goes on (R45); the order of a key has a seam there (R47).
+//! [`partition_of`] its key; the others go wherever there is room.
 //!
-//! The answer names where the records went. If a part of a batch fails, the error's `results` name
-//! the parts that were acknowledged before.
+//! Any node accepts records of any topic: they are on its disk when it answers `{"accepted": n}`
+//! ([`Accepted`](crate::service::Accepted)), all of them or none, and it brings them to their owners, while partitions move, the
+//! leader is away or an owner is dead (R43, R46). Keyed records go to a sibling while their partition
+//! cannot take them (R45); the order of a key has a seam there (R47).
+//!
+//! With `?ack=owner` records are appended at once to partitions that this node owns, and the answer
+//! names where they went ([`PartResult`]). What another node owns is answered with 421. While a
+//! partition is about to move, its records go to another one that this node serves. If a part of a
+//! batch fails, the error's `results` name the parts that were acknowledged before.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,6 +27,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use axum::Json;
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use narad_core::ids::{Epoch, Offset};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -55,6 +61,17 @@ pub struct PartResult {
 pub(super) struct ProduceQuery {
     partition: Option<u32>,
     key: Option<String>,
+    #[serde(default)]
+    ack: Ack,
+}
+
+/// Whose word the producer waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Ack {
+    #[default]
+    Accepted,
+    Owner,
 }
 
 pub(super) async fn produce(
@@ -63,7 +80,7 @@ pub(super) async fn produce(
     Query(query): Query<ProduceQuery>,
     headers: HeaderMap,
     upload: Upload,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Response, ApiError> {
     let mut records = api.records(&headers, &upload.body)?;
     if records.is_empty() {
         return Err(ApiError::bad_request("there are no records in the body"));
@@ -78,11 +95,27 @@ pub(super) async fn produce(
     for record in &records {
         limits.check(record)?;
     }
+    match query.ack {
+        Ack::Accepted => {
+            let accepted = api.service.accept(&topic, query.partition, records).await?;
+            Ok(Json(accepted).into_response())
+        }
+        Ack::Owner => Ok(append(&api, &topic, &query, records).await?.into_response()),
+    }
+}
+
+/// Appends records to partitions that this node owns.
+async fn append(
+    api: &Api,
+    topic: &str,
+    query: &ProduceQuery,
+    records: Vec<Record>,
+) -> Result<Json<Value>, ApiError> {
     let mut results = Vec::new();
     let parts = if let Some(partition) = query.partition {
         vec![Part { choices: vec![partition], records }]
     } else {
-        let routes = api.service.routes(&topic).await?;
+        let routes = api.service.routes(topic).await?;
         if routes.is_empty() {
             // Created, but none of its partitions has an owner yet.
             return Err(ServiceError::NotServing.into());
@@ -92,10 +125,10 @@ pub(super) async fn produce(
     // The request as a whole can be taken elsewhere only if all of it goes to one partition.
     let single = parts.len() == 1;
     for part in parts {
-        match api.append(&topic, part).await {
+        match api.append(topic, part).await {
             Ok(result) => results.push(result),
             Err((partition, error)) if single => {
-                let mut path = messages_path(&topic, partition);
+                let mut path = format!("{}&ack=owner", messages_path(topic, partition));
                 if let Some(key) = &query.key {
                     let key = utf8_percent_encode(key, NON_ALPHANUMERIC);
                     path = format!("{path}&key={key}");

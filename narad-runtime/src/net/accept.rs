@@ -143,6 +143,15 @@ fn find_place(shared: &Shared, purpose: Purpose) -> Result<Option<OwnedSemaphore
     };
     let places = match purpose {
         Purpose::Control => return Ok(None),
+        Purpose::Delivery => {
+            return match &shared.seams.deliveries {
+                Some(_) => Ok(None),
+                None => Err(Refused {
+                    why: Why::NotServing,
+                    message: "this node takes no records from other nodes".to_owned(),
+                }),
+            };
+        }
         Purpose::Join => &shared.joiners,
         Purpose::Snapshot => &shared.snapshots,
         Purpose::Bulk => {

@@ -4,7 +4,7 @@
 use std::io;
 use std::time::Duration;
 
-use bytes::BytesMut;
+use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::timeout;
 use tokio_util::codec::{Decoder, Encoder, LengthDelimitedCodec};
@@ -39,13 +39,16 @@ pub(crate) struct FrameReader<R> {
     lengths: LengthDelimitedCodec,
     within_frame: bool,
     allowed: &'static [Kind],
+    /// Longest payload of the next frame, where that is less than its kind allows.
+    payload_bytes_max: usize,
 }
 
 impl<R: AsyncRead + Unpin> FrameReader<R> {
     /// Reads from a connection of which `buffer` has been read already.
     pub(crate) fn new(io: R, buffer: BytesMut, allowed: &'static [Kind]) -> Self {
         let lengths = LengthDelimitedCodec::new();
-        Self { io, buffer, lengths, within_frame: false, allowed }
+        let payload_bytes_max = usize::MAX;
+        Self { io, buffer, lengths, within_frame: false, allowed, payload_bytes_max }
     }
 
     /// Returns the connection and what has been read of the next frame.
@@ -72,6 +75,47 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         }
     }
 
+    /// As [`FrameReader::next`], for a frame of which it is known how long its payload is: a longer
+    /// one is refused before there is room for it.
+    pub(crate) async fn next_of(&mut self, bytes: usize) -> Result<Option<Frame>, ReadError> {
+        self.payload_bytes_max = bytes;
+        let frame = self.next().await;
+        self.payload_bytes_max = usize::MAX;
+        frame
+    }
+
+    /// Lets the next frame pass without keeping it, whatever is in it; returns its kind.
+    pub(crate) async fn skip(&mut self) -> Result<Kind, ReadError> {
+        while self.buffer.len() < HEAD_BYTES {
+            self.fill().await?;
+        }
+        let kind = self.head_kind(self.buffer[LENGTH_BYTES], self.buffer[LENGTH_BYTES + 1])?;
+        let length = (&self.buffer[..LENGTH_BYTES]).get_u32() as usize;
+        let max = kind.payload_bytes_max();
+        if length > max + OVERHEAD_BYTES {
+            return Err(FrameError::TooLong { kind, bytes: length, max }.into());
+        }
+        let mut left = LENGTH_BYTES + length;
+        loop {
+            let passed = left.min(self.buffer.len());
+            self.buffer.advance(passed);
+            left -= passed;
+            if left == 0 {
+                return Ok(kind);
+            }
+            self.fill().await?;
+        }
+    }
+
+    async fn fill(&mut self) -> Result<(), ReadError> {
+        if self.io.read_buf(&mut self.buffer).await? == 0 { Err(ReadError::Torn) } else { Ok(()) }
+    }
+
+    fn head_kind(&self, version: u8, code: u8) -> Result<Kind, ReadError> {
+        let kind = frame::check_head(version, code)?;
+        if self.allowed.contains(&kind) { Ok(kind) } else { Err(ReadError::Unexpected { kind }) }
+    }
+
     /// As [`FrameReader::next`], but fails if not one byte comes for as long as `stall`.
     pub(crate) async fn next_moving(
         &mut self,
@@ -93,11 +137,9 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
             let Some(head) = self.buffer.get(..HEAD_BYTES) else { return Ok(None) };
             // The limit depends on the kind, and must stand before the length is acted upon: the
             // codec reserves memory for a whole frame as soon as it knows its length (case C59).
-            let kind = frame::check_head(head[LENGTH_BYTES], head[LENGTH_BYTES + 1])?;
-            if !self.allowed.contains(&kind) {
-                return Err(ReadError::Unexpected { kind });
-            }
-            self.lengths.set_max_frame_length(kind.payload_bytes_max() + OVERHEAD_BYTES);
+            let kind = self.head_kind(head[LENGTH_BYTES], head[LENGTH_BYTES + 1])?;
+            let payload_bytes_max = kind.payload_bytes_max().min(self.payload_bytes_max);
+            self.lengths.set_max_frame_length(payload_bytes_max + OVERHEAD_BYTES);
         }
         let body = self.lengths.decode(&mut self.buffer)?;
         self.within_frame = body.is_none();

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bytes::{Bytes, BytesMut};
+use narad_core::dispatch::SendFault;
 use narad_core::ids::NodeId;
 use narad_core::peer::{Answer, Request};
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -25,9 +26,11 @@ use super::greet::{GreetError, Greeted, check_acceptor, greet};
 use super::jitter::Backoff;
 use super::socket::{self, OwnedReadHalf, OwnedWriteHalf};
 use super::transport::Shared;
-use super::{Settings, lock};
+use super::{Delivery, Settings, lock};
+use crate::wire::deliver::{Delivered, Head, RECORDS_MAX, encode_records};
 use crate::wire::frame::{FrameError, Kind, RAFT_BYTES_MAX};
 use crate::wire::handshake::{Accepted, Hello, Purpose};
+use crate::wire::{DecodeError, Wire};
 
 /// Bytes that are written at once, if as many wait.
 const BATCH_BYTES: usize = 256 << 10;
@@ -37,27 +40,99 @@ const BATCH_BYTES: usize = 256 << 10;
 pub(crate) enum Outgoing {
     Raft(Bytes),
     Request { id: u64, payload: Bytes },
+    Delivery { id: u64, head: Bytes, records: Bytes },
 }
 
 impl Outgoing {
-    const fn parts(&self) -> (Kind, &Bytes) {
+    const fn id(&self) -> Option<u64> {
         match self {
-            Self::Raft(bytes) => (Kind::Raft, bytes),
-            Self::Request { payload, .. } => (Kind::Request, payload),
+            Self::Raft(_) => None,
+            Self::Request { id, .. } | Self::Delivery { id, .. } => Some(*id),
+        }
+    }
+
+    const fn bytes(&self) -> usize {
+        match self {
+            Self::Raft(bytes) => bytes.len(),
+            Self::Request { payload, .. } => payload.len(),
+            Self::Delivery { head, records, .. } => head.len() + records.len(),
+        }
+    }
+
+    fn put(&self, version: u8, buffer: &mut BytesMut) {
+        let mut put = |kind, payload| {
+            put_frame(version, kind, payload, buffer)
+                .expect("lengths are checked before they are queued");
+        };
+        match self {
+            Self::Raft(bytes) => put(Kind::Raft, bytes),
+            Self::Request { payload, .. } => put(Kind::Request, payload),
+            Self::Delivery { head, records, .. } => {
+                put(Kind::Deliver, head);
+                put(Kind::Records, records);
+            }
         }
     }
 }
 
-type Reply = oneshot::Sender<Result<Answer, CallError>>;
+/// What a link carries.
+pub(crate) trait Talk: Send + Sync + 'static {
+    /// What answers come to.
+    type Answer: Send;
+    /// What its connections are for.
+    const PURPOSE: Purpose;
+    /// The frames that answers are in.
+    const ANSWERS: &'static [Kind];
+
+    /// Decodes an answer with the number of what it answers.
+    fn read(payload: &[u8]) -> Result<(u64, Result<Self::Answer, CallError>), DecodeError>;
+}
+
+/// Raft messages and requests.
+#[derive(Debug)]
+pub(crate) struct Control;
+
+impl Talk for Control {
+    type Answer = Answer;
+    const PURPOSE: Purpose = Purpose::Control;
+    const ANSWERS: &'static [Kind] = &[Kind::Answer];
+
+    fn read(payload: &[u8]) -> Result<(u64, Result<Answer, CallError>), DecodeError> {
+        read_reply(payload)
+    }
+}
+
+/// Batches of accepted records.
+#[derive(Debug)]
+pub(crate) struct Batches;
+
+impl Talk for Batches {
+    type Answer = Result<(), SendFault>;
+    const PURPOSE: Purpose = Purpose::Delivery;
+    const ANSWERS: &'static [Kind] = &[Kind::Delivered];
+
+    fn read(payload: &[u8]) -> Result<(u64, Result<Self::Answer, CallError>), DecodeError> {
+        let Delivered { id, result } = Delivered::from_bytes(payload)?;
+        Ok((id, Ok(result)))
+    }
+}
+
+/// Something that waits for its answer.
+#[derive(Debug)]
+struct Pending<A> {
+    reply: oneshot::Sender<Result<A, CallError>>,
+    /// Whether it may have reached the peer.
+    sent: bool,
+}
 
 /// One peer, as seen by those who have something to send.
 #[derive(Debug)]
-pub(crate) struct Link {
+pub(crate) struct Link<T: Talk = Control> {
     peer: NodeId,
     queue: mpsc::Sender<Outgoing>,
     queued_bytes: AtomicUsize,
     /// Calls without an answer. An id is never used twice, so a late answer hits nobody else.
-    pending: Mutex<HashMap<u64, Reply>>,
+    pending: Mutex<HashMap<u64, Pending<T::Answer>>>,
     next_id: AtomicU64,
     /// Whether the peer is being left alone for a while.
     pausing: AtomicBool,
@@ -66,7 +141,7 @@ pub(crate) struct Link {
     snapshot_underway: AtomicBool,
 }
 
-impl Link {
+impl<T: Talk> Link<T> {
     pub(crate) fn new(peer: NodeId, settings: &Settings) -> (Self, mpsc::Receiver<Outgoing>) {
         let (queue, receiver) = mpsc::channel(settings.queue_length_max);
         let link = Self {
@@ -87,6 +162,103 @@ impl Link {
         self.peer
     }
 
+    fn mint(&self) -> u64 {
+        self.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Queues something and waits for its answer, but not beyond `end`. When dropped, the answer is
+    /// forgotten.
+    async fn exchange(
+        &self,
+        id: u64,
+        outgoing: Outgoing,
+        settings: &Settings,
+        end: impl Future<Output = ()>,
+    ) -> Result<T::Answer, CallError> {
+        let (reply, mut answer) = oneshot::channel();
+        {
+            let mut pending = lock(&self.pending);
+            if pending.len() >= settings.calls_max {
+                return Err(CallError::Unreachable);
+            }
+            pending.insert(id, Pending { reply, sent: false });
+        }
+        let _forget = Forget { link: self, id };
+        if !self.push(outgoing, settings) {
+            return Err(CallError::Unreachable);
+        }
+        tokio::select! {
+            biased;
+            answered = &mut answer => answered.unwrap_or(Err(CallError::Closed)),
+            () = end => {
+                let waits = lock(&self.pending).remove(&id).map(|pending| pending.sent);
+                match waits {
+                    Some(false) => Err(CallError::Unreachable),
+                    Some(true) => Err(CallError::TimedOut),
+                    // It was answered in this very moment.
+                    None => answer.await.unwrap_or(Err(CallError::Closed)),
+                }
+            }
+        }
+    }
+
+    /// Ends the present connection.
+    pub(crate) fn reset(&self) {
+        self.reset.notify_waiters();
+    }
+
+    /// Ends the present pause.
+    pub(crate) fn wake(&self) {
+        self.wake.notify_one();
+    }
+
+    fn push(&self, outgoing: Outgoing, settings: &Settings) -> bool {
+        if self.pausing.load(Ordering::Acquire) {
+            return false;
+        }
+        let bytes = outgoing.bytes();
+        let before = self.queued_bytes.fetch_add(bytes, Ordering::AcqRel);
+        let fits = before == 0 || before.saturating_add(bytes) <= settings.queue_bytes_max;
+        let queued = fits && self.queue.try_send(outgoing).is_ok();
+        if !queued {
+            self.queued_bytes.fetch_sub(bytes, Ordering::AcqRel);
+        }
+        queued
+    }
+
+    fn taken(&self, outgoing: &Outgoing) {
+        self.queued_bytes.fetch_sub(outgoing.bytes(), Ordering::AcqRel);
+    }
+
+    fn answer(&self, id: u64, outcome: Result<T::Answer, CallError>) {
+        if let Some(Pending { reply, .. }) = lock(&self.pending).remove(&id) {
+            // The caller may have given up in this very moment.
+            let _ = reply.send(outcome);
+        }
+    }
+
+    /// Ends everything that waits: what was not sent is unreachable, what was sent has an unknown
+    /// outcome.
+    fn fail_all(&self, unsent: Option<Outgoing>, queue: &mut mpsc::Receiver<Outgoing>) {
+        let mut unsent = unsent;
+        while let Some(outgoing) = unsent.take().or_else(|| {
+            let next = queue.try_recv().ok();
+            next.inspect(|outgoing| self.taken(outgoing))
+        }) {
+            if let Some(id) = outgoing.id() {
+                self.answer(id, Err(CallError::Unreachable));
+            }
+        }
+        let rest: Vec<Pending<_>> = lock(&self.pending).drain().map(|(_, rest)| rest).collect();
+        for Pending { reply, sent } in rest {
+            // What is not sent here is about to be queued, and will be refused there.
+            let fault = if sent { CallError::Closed } else { CallError::Unreachable };
+            let _ = reply.send(Err(fault));
+        }
+    }
+}
+
+impl Link<Control> {
     /// Queues a Raft message, or says that it is lost.
     pub(crate) fn send_raft(&self, bytes: Bytes, settings: &Settings) -> bool {
         if bytes.len() > RAFT_BYTES_MAX {
@@ -102,99 +274,67 @@ impl Link {
         request: &Request,
         settings: &Settings,
     ) -> Result<Answer, CallError> {
-        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let id = self.mint();
         let payload = request_payload(id, request);
         if payload.len() > Kind::Request.payload_bytes_max() {
             return Err(CallError::TooLong);
         }
-        let (reply, answer) = oneshot::channel();
-        {
-            let mut pending = lock(&self.pending);
-            if pending.len() >= settings.calls_max {
-                return Err(CallError::Unreachable);
-            }
-            pending.insert(id, reply);
-        }
-        let _forget = Forget { link: self, id };
-        if !self.push(Outgoing::Request { id, payload }, settings) {
-            return Err(CallError::Unreachable);
-        }
-        answer.await.unwrap_or(Err(CallError::Closed))
+        let outgoing = Outgoing::Request { id, payload };
+        self.exchange(id, outgoing, settings, std::future::pending()).await
     }
 
     /// Has the peer dialled, with nothing to say.
     pub(crate) fn open(&self, settings: &Settings) {
         // A request whose caller is gone opens the connection and is not sent.
-        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        self.push(Outgoing::Request { id, payload: Bytes::new() }, settings);
-    }
-
-    /// Ends the present connection.
-    pub(crate) fn reset(&self) {
-        self.reset.notify_waiters();
-    }
-
-    /// Ends the present pause.
-    pub(crate) fn wake(&self) {
-        self.wake.notify_one();
+        self.push(Outgoing::Request { id: self.mint(), payload: Bytes::new() }, settings);
     }
 
     /// Whether a snapshot may be sent now; if so, one is under way.
     pub(crate) fn begin_snapshot(&self) -> bool {
         !self.snapshot_underway.swap(true, Ordering::AcqRel)
     }
+}
 
-    fn push(&self, outgoing: Outgoing, settings: &Settings) -> bool {
-        if self.pausing.load(Ordering::Acquire) {
-            return false;
+impl Link<Batches> {
+    /// Queues a batch and waits for its answer, but not beyond `end`.
+    pub(crate) async fn deliver(
+        &self,
+        delivery: &Delivery,
+        settings: &Settings,
+        end: impl Future<Output = ()>,
+    ) -> Result<(), SendFault> {
+        let id = self.mint();
+        let records = encode_records(&delivery.records);
+        let Ok(count) = u32::try_from(delivery.records.len()) else {
+            return Err(SendFault::TooLarge);
+        };
+        if count > RECORDS_MAX || records.len() > Kind::Records.payload_bytes_max() {
+            return Err(SendFault::TooLarge);
         }
-        let bytes = outgoing.parts().1.len();
-        let before = self.queued_bytes.fetch_add(bytes, Ordering::AcqRel);
-        let fits = before == 0 || before.saturating_add(bytes) <= settings.queue_bytes_max;
-        let queued = fits && self.queue.try_send(outgoing).is_ok();
-        if !queued {
-            self.queued_bytes.fetch_sub(bytes, Ordering::AcqRel);
-        }
-        queued
-    }
-
-    fn taken(&self, outgoing: &Outgoing) {
-        self.queued_bytes.fetch_sub(outgoing.parts().1.len(), Ordering::AcqRel);
-    }
-
-    fn answer(&self, id: u64, outcome: Result<Answer, CallError>) {
-        if let Some(reply) = lock(&self.pending).remove(&id) {
-            // The caller may have given up in this very moment.
-            let _ = reply.send(outcome);
-        }
-    }
-
-    /// Ends everything that waits: what was not sent is unreachable, what was sent has an unknown
-    /// outcome.
-    fn fail_all(&self, unsent: Option<Outgoing>, queue: &mut mpsc::Receiver<Outgoing>) {
-        let mut unsent = unsent;
-        while let Some(outgoing) = unsent.take().or_else(|| {
-            let next = queue.try_recv().ok();
-            next.inspect(|outgoing| self.taken(outgoing))
-        }) {
-            if let Outgoing::Request { id, .. } = outgoing {
-                self.answer(id, Err(CallError::Unreachable));
-            }
-        }
-        let sent: Vec<Reply> = lock(&self.pending).drain().map(|(_, reply)| reply).collect();
-        for reply in sent {
-            let _ = reply.send(Err(CallError::Closed));
-        }
+        let head = Head {
+            id,
+            partition: delivery.partition,
+            epoch: delivery.epoch,
+            life: delivery.batch.life,
+            n: delivery.batch.n,
+            records: count,
+            bytes: records.len() as u64,
+        };
+        let outgoing = Outgoing::Delivery { id, head: head.to_bytes().into(), records };
+        self.exchange(id, outgoing, settings, end).await.unwrap_or_else(|error| {
+            let unknown = error.outcome_is_unknown();
+            Err(if unknown { SendFault::TimedOut } else { SendFault::Unreachable })
+        })
     }
 }
 
 /// Forgets a call when its caller stops to wait.
-struct Forget<'a> {
-    link: &'a Link,
+struct Forget<'a, T: Talk> {
+    link: &'a Link<T>,
     id: u64,
 }
 
-impl Drop for Forget<'_> {
+impl<T: Talk> Drop for Forget<'_, T> {
     fn drop(&mut self) {
         lock(&self.link.pending).remove(&self.id);
     }
@@ -220,14 +360,18 @@ enum Down {
 }
 
 /// Carries what is queued for one peer, as long as the transport lives.
-pub(crate) async fn run(shared: Arc<Shared>, link: Arc<Link>, mut queue: mpsc::Receiver<Outgoing>) {
+pub(crate) async fn run<T: Talk>(
+    shared: Arc<Shared>,
+    link: Arc<Link<T>>,
+    mut queue: mpsc::Receiver<Outgoing>,
+) {
     let cancel = shared.cancel.clone();
     let _ = cancel.run_until_cancelled(keep_up(&shared, &link, &mut queue)).await;
     queue.close();
     link.fail_all(None, &mut queue);
 }
 
-async fn keep_up(shared: &Shared, link: &Link, queue: &mut mpsc::Receiver<Outgoing>) {
+async fn keep_up<T: Talk>(shared: &Shared, link: &Link<T>, queue: &mut mpsc::Receiver<Outgoing>) {
     let settings = &shared.settings;
     let seed = shared.identity.store_uuid.0 ^ u128::from(link.peer.0);
     let seed = u64::try_from(seed & u128::from(u64::MAX)).expect("masked to 64 bits");
@@ -236,25 +380,30 @@ async fn keep_up(shared: &Shared, link: &Link, queue: &mut mpsc::Receiver<Outgoi
     while let Some(first) = queue.recv().await {
         link.taken(&first);
         let mut unsent = Some(first);
-        let down = match connect(shared, link.peer, Purpose::Control).await {
+        let down = match connect(shared, link.peer, T::PURPOSE).await {
             Ok(greeted) => {
                 backoff.reset();
                 known_down = false;
-                tracing::debug!(peer = ?link.peer, "connected");
+                tracing::debug!(peer = ?link.peer, purpose = ?T::PURPOSE, "connected");
                 carry(shared, link, greeted, &mut unsent, queue).await
             }
             Err(error) => Down::Greet(error),
         };
         // Once is enough for people; the peer is dialled again and again.
         if known_down {
-            tracing::debug!(peer = ?link.peer, reason = %down, "still unreachable");
+            tracing::debug!(peer = ?link.peer, purpose = ?T::PURPOSE, reason = %down, "still down");
         } else {
-            tracing::warn!(peer = ?link.peer, reason = %down, "the peer is unreachable");
+            tracing::warn!(
+                peer = ?link.peer, purpose = ?T::PURPOSE, reason = %down,
+                "the peer is unreachable"
+            );
         }
         known_down = true;
         link.pausing.store(true, Ordering::Release);
         link.fail_all(unsent, queue);
-        shared.seams.inbound.unreachable(link.peer);
+        if T::PURPOSE == Purpose::Control {
+            shared.seams.inbound.unreachable(link.peer);
+        }
         // Woken or not, the pause is over.
         let _ = tokio::time::timeout(backoff.pause(), link.wake.notified()).await;
         link.pausing.store(false, Ordering::Release);
@@ -314,15 +463,15 @@ pub(crate) async fn meet(shared: &Shared, address: &str) -> Result<NodeId, Greet
     Ok(accepted.node)
 }
 
-async fn carry(
+async fn carry<T: Talk>(
     shared: &Shared,
-    link: &Link,
+    link: &Link<T>,
     (greeted, version): (Greeted, u8),
     first: &mut Option<Outgoing>,
     queue: &mut mpsc::Receiver<Outgoing>,
 ) -> Down {
     let (read, write) = greeted.stream.into_split();
-    let reader = FrameReader::new(read, greeted.rest, &[Kind::Answer]);
+    let reader = FrameReader::new(read, greeted.rest, T::ANSWERS);
     tokio::select! {
         down = write_all(shared, link, (write, version), first, queue) => down,
         down = read_all(link, reader) => down,
@@ -330,9 +479,9 @@ async fn carry(
     }
 }
 
-async fn write_all(
+async fn write_all<T: Talk>(
     shared: &Shared,
-    link: &Link,
+    link: &Link<T>,
     (mut writer, version): (OwnedWriteHalf, u8),
     first: &mut Option<Outgoing>,
     queue: &mut mpsc::Receiver<Outgoing>,
@@ -362,21 +511,20 @@ async fn write_all(
     }
 }
 
-fn put(link: &Link, version: u8, outgoing: &Outgoing, buffer: &mut BytesMut) {
-    if let Outgoing::Request { id, .. } = outgoing
-        && !lock(&link.pending).contains_key(id)
-    {
+fn put<T: Talk>(link: &Link<T>, version: u8, outgoing: &Outgoing, buffer: &mut BytesMut) {
+    if let Some(id) = outgoing.id() {
+        let mut pending = lock(&link.pending);
         // Its caller has stopped to wait; what was not sent need not be.
-        return;
+        let Some(pending) = pending.get_mut(&id) else { return };
+        pending.sent = true;
     }
-    let (kind, payload) = outgoing.parts();
-    put_frame(version, kind, payload, buffer).expect("lengths are checked before they are queued");
+    outgoing.put(version, buffer);
 }
 
-async fn read_all(link: &Link, mut reader: FrameReader<OwnedReadHalf>) -> Down {
+async fn read_all<T: Talk>(link: &Link<T>, mut reader: FrameReader<OwnedReadHalf>) -> Down {
     loop {
         match reader.next().await {
-            Ok(Some(frame)) => match read_reply(&frame.payload) {
+            Ok(Some(frame)) => match T::read(&frame.payload) {
                 Ok((id, outcome)) => link.answer(id, outcome),
                 Err(_) => return Down::Malformed,
             },

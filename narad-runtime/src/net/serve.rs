@@ -3,19 +3,21 @@
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
+use narad_core::dispatch::SendFault;
 use narad_core::ids::NodeId;
 use narad_core::peer::Request;
 use tokio::sync::mpsc;
 
-use super::BulkConnection;
 use super::accept::Guest;
 use super::call::{ReplySender, read_request};
 use super::codec::{FrameReader, ReadError, put_frame};
 use super::socket::{self, OwnedReadHalf, OwnedWriteHalf, TcpStream};
-use super::transport::Shared;
-use crate::wire::DecodeError;
+use super::transport::{ROOM_BYTES, Shared};
+use super::{BulkConnection, Delivery, DeliveryReply};
+use crate::wire::deliver::{Head, decode_records};
 use crate::wire::frame::{FrameError, Kind};
 use crate::wire::handshake::Purpose;
+use crate::wire::{DecodeError, Wire};
 
 /// Why a connection was closed from this side.
 #[derive(Debug, thiserror::Error)]
@@ -50,8 +52,9 @@ pub(crate) async fn serve(shared: &Arc<Shared>, guest: Guest) {
             shared.cancel.run_until_cancelled(snapshot(shared, from, connection)).await
         }
         (Purpose::Bulk, Some(from)) => Some(bulk(shared, from, connection)),
+        (Purpose::Delivery, Some(from)) => delivery(shared, from, connection).await,
         // The handshake admits nobody without an id but joiners.
-        (Purpose::Control | Purpose::Snapshot | Purpose::Bulk, None) => None,
+        (Purpose::Control | Purpose::Snapshot | Purpose::Bulk | Purpose::Delivery, None) => None,
     };
     let purpose = hello.purpose;
     if let Some(Err(reason)) = served {
@@ -67,18 +70,18 @@ async fn control(
     connection: Connection,
 ) -> Option<Result<(), Closed>> {
     let Connection { version, stream, rest } = connection;
-    let (serial, token) = shared.begin_control(from);
+    let (serial, token) = shared.begin(from, Purpose::Control);
     let (read, write) = stream.into_split();
     let (replies, queue) = mpsc::channel(shared.settings.calls_max);
     let reader = FrameReader::new(read, rest, &[Kind::Raft, Kind::Request]);
     let both = async {
         tokio::select! {
             end = take_all(shared, from, reader, replies) => end,
-            end = reply_all(shared, (write, version), queue) => end,
+            end = reply_all(shared, (write, version), Kind::Answer, queue) => end,
         }
     };
     let end = token.run_until_cancelled(both).await;
-    shared.end_control(from, serial);
+    shared.end(from, Purpose::Control, serial);
     end
 }
 
@@ -114,12 +117,77 @@ async fn take_all(
 async fn reply_all(
     shared: &Shared,
     (mut writer, version): (OwnedWriteHalf, u8),
+    kind: Kind,
     mut queue: mpsc::Receiver<Bytes>,
 ) -> Result<(), Closed> {
     let mut bytes = BytesMut::new();
     while let Some(reply) = queue.recv().await {
-        put_frame(version, Kind::Answer, &reply, &mut bytes)?;
+        put_frame(version, kind, &reply, &mut bytes)?;
         socket::write_all(&mut writer, &mut bytes, shared.settings.stall_timeout).await?;
+    }
+    Ok(())
+}
+
+async fn delivery(
+    shared: &Arc<Shared>,
+    from: NodeId,
+    connection: Connection,
+) -> Option<Result<(), Closed>> {
+    let Connection { version, stream, rest } = connection;
+    let (serial, token) = shared.begin(from, Purpose::Delivery);
+    let (read, write) = stream.into_split();
+    let (replies, queue) = mpsc::channel(shared.settings.calls_max);
+    let reader = FrameReader::new(read, rest, &[Kind::Deliver, Kind::Records]);
+    let both = async {
+        tokio::select! {
+            end = take_batches(shared, from, reader, replies) => end,
+            end = reply_all(shared, (write, version), Kind::Delivered, queue) => end,
+        }
+    };
+    let end = token.run_until_cancelled(both).await;
+    shared.end(from, Purpose::Delivery, serial);
+    end
+}
+
+async fn take_batches(
+    shared: &Shared,
+    from: NodeId,
+    mut reader: FrameReader<OwnedReadHalf>,
+    replies: mpsc::Sender<Bytes>,
+) -> Result<(), Closed> {
+    while let Some(frame) = reader.next().await? {
+        let kind = frame.kind;
+        if kind != Kind::Deliver {
+            return Err(ReadError::Unexpected { kind }.into());
+        }
+        let head = Head::from_bytes(&frame.payload)?;
+        let bytes = usize::try_from(head.bytes).unwrap_or(usize::MAX);
+        // As with requests, the answer's place is taken in advance.
+        let permit = replies.clone().try_reserve_owned().ok();
+        let room = u32::try_from(bytes.div_ceil(ROOM_BYTES)).ok();
+        let room = room.and_then(|room| shared.room.clone().try_acquire_many_owned(room).ok());
+        let (Some(permit), Some(room)) = (permit, room) else {
+            let kind = reader.skip().await?;
+            if kind != Kind::Records {
+                return Err(ReadError::Unexpected { kind }.into());
+            }
+            tracing::debug!(?from, bytes, "no room for a batch of records");
+            // Without a place for its answer it is left unanswered.
+            if let Ok(permit) = replies.clone().try_reserve_owned() {
+                DeliveryReply::remote(head.id, permit, None).send(Err(SendFault::Busy));
+            }
+            continue;
+        };
+        let reply = DeliveryReply::remote(head.id, permit, Some(room));
+        let Some(frame) = reader.next_of(bytes).await? else { return Ok(()) };
+        if frame.kind != Kind::Records || frame.payload.len() != bytes {
+            return Err(DecodeError::Malformed { what: "the records of a batch" }.into());
+        }
+        let records = decode_records(frame.payload, head.records)?;
+        let (partition, epoch, batch) = (head.partition, head.epoch, head.batch(from));
+        if let Some(deliveries) = &shared.seams.deliveries {
+            deliveries.deliver(Delivery { partition, epoch, batch, records }, reply);
+        }
     }
     Ok(())
 }

@@ -29,6 +29,9 @@ pub struct Settings {
     pub joiners_max: usize,
     /// Snapshots that may arrive at once. Default 4: each holds up to 64 MiB of memory.
     pub snapshots_max: usize,
+    /// Bytes of batches from all peers that may be here and not yet appended; a batch that does not
+    /// fit is answered as busy. Default 128 MiB; at least one batch of 64 MiB always fits.
+    pub delivery_bytes_max: usize,
     /// The congestion control of accepted connections, for example `cubic`; `None` is the
     /// system's. BBR halves the throughput of bulk copies on loopback and very short links.
     pub congestion: Option<String>,
@@ -51,6 +54,7 @@ impl Default for Settings {
             strangers_max: 64,
             joiners_max: 8,
             snapshots_max: 4,
+            delivery_bytes_max: 128 << 20,
             congestion: None,
             listens_at: None,
         }

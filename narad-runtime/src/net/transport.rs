@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
+use narad_core::dispatch::SendFault;
 use narad_core::ids::{NodeId, StoreUuid};
 use narad_core::peer::{Answer, Request};
 use tokio::runtime::Handle;
@@ -16,9 +17,10 @@ use tokio_util::task::TaskTracker;
 
 use super::accept::{self, Strangers};
 use super::call::{CallError, ReplySender};
-use super::link::{self, Link};
+use super::link::{self, Batches, Control, Link, Talk};
 use super::socket::TcpListener;
-use super::{Bulk, Directory, Inbound, Settings, lock};
+use super::{Bulk, Deliveries, Delivery, DeliveryReply, Directory, Inbound, Settings, lock};
+use crate::wire::frame::RECORDS_BYTES_MAX;
 use crate::wire::handshake::{ClusterId, Hello, Purpose, VERSION_MAX, VERSION_MIN};
 
 /// Who this node is.
@@ -55,6 +57,8 @@ pub struct Seams {
     pub inbound: Arc<dyn Inbound>,
     /// Where bulk connections go; without it they are refused.
     pub bulk: Option<Arc<dyn Bulk>>,
+    /// Where batches of accepted records go; without it they are refused.
+    pub deliveries: Option<Arc<dyn Deliveries>>,
 }
 
 impl fmt::Debug for Seams {
@@ -69,6 +73,11 @@ pub struct Transport {
     shared: Arc<Shared>,
 }
 
+type Links<T> = HashMap<NodeId, Arc<Link<T>>>;
+
+/// What one permit of [`Shared::room`] stands for, in bytes.
+pub(crate) const ROOM_BYTES: usize = 1024;
+
 /// What the tasks of one transport have in common.
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -80,9 +89,12 @@ pub(crate) struct Shared {
     pub(crate) strangers: Strangers,
     pub(crate) joiners: Arc<Semaphore>,
     pub(crate) snapshots: Arc<Semaphore>,
-    links: Mutex<HashMap<NodeId, Arc<Link>>>,
-    /// The one control connection that each peer may have to this node.
-    accepted: Mutex<HashMap<NodeId, (u64, CancellationToken)>>,
+    /// Room for batches that are arriving, in units of [`ROOM_BYTES`].
+    pub(crate) room: Arc<Semaphore>,
+    links: Mutex<Links<Control>>,
+    deliveries: Mutex<Links<Batches>>,
+    /// The one connection of each lasting kind that each peer may have to this node.
+    accepted: Mutex<HashMap<(NodeId, Purpose), (u64, CancellationToken)>>,
     serial: AtomicU64,
     runtime: Handle,
 }
@@ -104,12 +116,16 @@ impl Transport {
             strangers: Strangers::new(settings.strangers_max),
             joiners: Arc::new(Semaphore::new(settings.joiners_max)),
             snapshots: Arc::new(Semaphore::new(settings.snapshots_max)),
+            room: Arc::new(Semaphore::new(
+                settings.delivery_bytes_max.max(RECORDS_BYTES_MAX) / ROOM_BYTES,
+            )),
             identity,
             settings,
             seams,
             cancel: cancel.child_token(),
             tasks: TaskTracker::new(),
             links: Mutex::default(),
+            deliveries: Mutex::default(),
             accepted: Mutex::default(),
             serial: AtomicU64::new(0),
             runtime: Handle::current(),
@@ -140,6 +156,35 @@ impl Transport {
             self.shared.link(to).call(request, &self.shared.settings).await
         };
         tokio::time::timeout(limit, outcome).await.map_err(|_| CallError::TimedOut)?
+    }
+
+    /// Brings a batch to the owner of its partition and waits for the answer, but not beyond `end`.
+    /// A batch for this node itself takes no detour over the network.
+    ///
+    /// # Errors
+    ///
+    /// What the owner says; [`SendFault::Unreachable`] if nothing of the batch has left this node,
+    /// [`SendFault::TimedOut`] if it may have been taken.
+    pub async fn deliver(
+        &self,
+        to: NodeId,
+        delivery: Delivery,
+        end: impl Future<Output = ()>,
+    ) -> Result<(), SendFault> {
+        if to != self.shared.identity.node {
+            let link = self.shared.delivery_link(to);
+            return link.deliver(&delivery, &self.shared.settings, end).await;
+        }
+        let Some(deliveries) = &self.shared.seams.deliveries else {
+            return Err(SendFault::NotServing);
+        };
+        let (reply, answer) = DeliveryReply::local();
+        deliveries.deliver(delivery, reply);
+        tokio::select! {
+            biased;
+            answered = answer => answered.unwrap_or(Err(SendFault::TimedOut)),
+            () = end => Err(SendFault::TimedOut),
+        }
     }
 
     /// Opens the connection to a peer if there is none, so that it hears where this node listens.
@@ -187,10 +232,15 @@ impl Transport {
     /// Ends the connections with a peer, for example because it has been removed. They come back
     /// if either side has something to say and the directory still admits it.
     pub fn disconnect(&self, peer: NodeId) {
-        if let Some((_, token)) = lock(&self.shared.accepted).remove(&peer) {
-            token.cancel();
+        for purpose in [Purpose::Control, Purpose::Delivery] {
+            if let Some((_, token)) = lock(&self.shared.accepted).remove(&(peer, purpose)) {
+                token.cancel();
+            }
         }
         if let Some(link) = lock(&self.shared.links).get(&peer) {
+            link.reset();
+        }
+        if let Some(link) = lock(&self.shared.deliveries).get(&peer) {
             link.reset();
         }
     }
@@ -217,7 +267,16 @@ impl Shared {
 
     /// Returns the link to a peer, made at first use.
     fn link(self: &Arc<Self>, to: NodeId) -> Arc<Link> {
-        let mut links = lock(&self.links);
+        self.link_of(&self.links, to)
+    }
+
+    /// Returns the link over which batches go to a peer, made at first use.
+    fn delivery_link(self: &Arc<Self>, to: NodeId) -> Arc<Link<Batches>> {
+        self.link_of(&self.deliveries, to)
+    }
+
+    fn link_of<T: Talk>(self: &Arc<Self>, links: &Mutex<Links<T>>, to: NodeId) -> Arc<Link<T>> {
+        let mut links = lock(links);
         if let Some(link) = links.get(&to) {
             return Arc::clone(link);
         }
@@ -228,26 +287,31 @@ impl Shared {
         link
     }
 
-    /// Notes a peer's new control connection, which ends its older one: a peer has one, so the
-    /// older is dead whether or not this side has noticed.
-    pub(crate) fn begin_control(&self, from: NodeId) -> (u64, CancellationToken) {
+    /// Notes a peer's new connection of a lasting kind, which ends its older one: a peer has one, so
+    /// the older is dead whether or not this side has noticed.
+    pub(crate) fn begin(&self, from: NodeId, purpose: Purpose) -> (u64, CancellationToken) {
         let serial = self.serial.fetch_add(1, Ordering::Relaxed);
         let token = self.cancel.child_token();
-        if let Some((_, older)) = lock(&self.accepted).insert(from, (serial, token.clone())) {
+        if let Some((_, older)) =
+            lock(&self.accepted).insert((from, purpose), (serial, token.clone()))
+        {
             older.cancel();
         }
         // Whoever dials us is up: no need to wait out a pause.
         if let Some(link) = lock(&self.links).get(&from) {
             link.wake();
         }
+        if let Some(link) = lock(&self.deliveries).get(&from) {
+            link.wake();
+        }
         (serial, token)
     }
 
-    /// Notes the end of a control connection.
-    pub(crate) fn end_control(&self, from: NodeId, serial: u64) {
+    /// Notes the end of such a connection.
+    pub(crate) fn end(&self, from: NodeId, purpose: Purpose, serial: u64) {
         let mut accepted = lock(&self.accepted);
-        if accepted.get(&from).is_some_and(|&(present, _)| present == serial) {
-            accepted.remove(&from);
+        if accepted.get(&(from, purpose)).is_some_and(|&(present, _)| present == serial) {
+            accepted.remove(&(from, purpose));
         }
     }
 }

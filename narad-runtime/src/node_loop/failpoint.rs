@@ -41,7 +41,7 @@ pub const FILE_VARIABLE: &str = "NARAD_FAILPOINT_FILE";
 const FILE_BYTES_MAX: usize = 4096;
 
 /// What a process may be stopped before and after.
-const OPERATIONS: [&str; 15] = [
+const OPERATIONS: [&str; 19] = [
     "open",
     "expose",
     "close",
@@ -57,6 +57,10 @@ const OPERATIONS: [&str; 15] = [
     "freeze",
     "watermarks",
     "inspect",
+    "send",
+    "ingress-checkpoint",
+    "carry",
+    "salvage",
 ];
 
 /// The same, for commands of the replicated log.
@@ -310,7 +314,7 @@ fn name_of_outcome(outcome: &Outcome) -> Option<&'static str> {
             GatingOutcome::Stand | GatingOutcome::Thaw | GatingOutcome::Resume => None,
         },
         Outcome::Ship(shipping) => Some(match shipping {
-            ShippingOutcome::Send(_) => "send",
+            ShippingOutcome::Send(_) | ShippingOutcome::Damaged(_) => "send",
             ShippingOutcome::Checkpoint(_) => "ingress-checkpoint",
             ShippingOutcome::Carry(_) => "carry",
             ShippingOutcome::Salvage(_) => "salvage",

@@ -6,18 +6,24 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use bytes::Bytes;
+use narad_core::dispatch::Room;
 use narad_core::effects::OpId;
 use narad_core::freeze::gate::Authority;
 use narad_core::ids::{Incarnation, NodeId, PartitionId};
-use narad_core::node::{CallFault, Gating, GatingOutcome, Operation, Outcome};
+use narad_core::node::{
+    CallFault, Gating, GatingOutcome, Operation, Outcome, Shipping, ShippingOutcome,
+};
 use narad_core::peer::Request;
 use narad_core::time::Instant;
 use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
 
 use super::inbox::{Mailbox, NodeHandle};
+use super::shipping::{self, Consignment, Ingress};
 use crate::broker::{Broker, Standpoint};
 use crate::clock::{BootClock, wall_ms};
 use crate::copy::CancelFlag;
+use crate::ingress::Load;
 use crate::net::{CallError, Transport};
 use crate::raft::Outgoing;
 use crate::storage::Storage;
@@ -63,6 +69,8 @@ pub struct HandsSeams {
     pub store: Arc<dyn PartitionStore>,
     /// The partitions that are live on this node.
     pub broker: Arc<Broker>,
+    /// What this node accepts and dispatches.
+    pub ingress: Arc<Ingress>,
     /// What the gates read.
     pub ground: Arc<Ground>,
     /// Makes the next incarnation durable.
@@ -92,6 +100,7 @@ pub struct Hands {
 #[derive(Debug)]
 enum UnderWay {
     Copy(CancelFlag),
+    Send(CancellationToken),
     Freeze(PartitionId),
 }
 
@@ -113,6 +122,16 @@ impl Hands {
     pub fn publish(&self, authority: Authority) {
         let ground = &self.seams.ground;
         *ground.authority.write().unwrap_or_else(PoisonError::into_inner) = authority;
+    }
+
+    /// Lets producers know how much may be accepted.
+    pub fn room(&self, room: Room) {
+        self.seams.ingress.door().publish(room);
+    }
+
+    /// Notes that the node knows of accepted records, and that its room is published.
+    pub fn heard(&self, load: Load) {
+        self.seams.ingress.door().heard(load);
     }
 
     /// Starts an operation; its outcome is posted to the inbox.
@@ -141,11 +160,15 @@ impl Hands {
             Operation::Watermarks(partitions) => {
                 self.block(op, move |storage| Outcome::Watermarks(storage.watermarks(&partitions)));
             }
-            // A record is acknowledged by its owner alone, so a node that owns nothing has
-            // accepted nothing that has not arrived.
-            Operation::Ship(_) => unimplemented!("bound next"),
-            Operation::CloseAccept => self.mailbox.done(op, Outcome::CloseAccept(true)),
-            Operation::OpenAccept => self.mailbox.done(op, Outcome::OpenAccept),
+            Operation::Ship(shipping) => self.ship(op, shipping),
+            Operation::CloseAccept => {
+                let (ingress, limit) = (self.ingress(), self.seams.request_timeout);
+                self.block(op, move |_| Outcome::CloseAccept(ingress.close(limit)));
+            }
+            Operation::OpenAccept => {
+                self.seams.ingress.door().open();
+                self.mailbox.done(op, Outcome::OpenAccept);
+            }
             // The replica carries these to Raft itself.
             Operation::Append(_) => self.mailbox.done(op, Outcome::Append(false)),
             Operation::Barrier => self.mailbox.done(op, Outcome::Barrier(None)),
@@ -160,6 +183,7 @@ impl Hands {
         let under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
         match under_way.get(&op) {
             Some(UnderWay::Copy(cancel)) => cancel.cancel(),
+            Some(UnderWay::Send(cancel)) => cancel.cancel(),
             Some(UnderWay::Freeze(partition)) => {
                 let seat = self.seams.broker.seat(*partition);
                 seat.slot.give_up(op);
@@ -177,8 +201,10 @@ impl Hands {
     pub fn stop(&self) {
         let under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
         for work in under_way.values() {
-            if let UnderWay::Copy(cancel) = work {
-                cancel.cancel();
+            match work {
+                UnderWay::Copy(cancel) => cancel.cancel(),
+                UnderWay::Send(cancel) => cancel.cancel(),
+                UnderWay::Freeze(_) => {}
             }
         }
     }
@@ -199,6 +225,42 @@ impl Hands {
             });
             mailbox.done(op, Outcome::Call(answer));
         });
+    }
+
+    fn ingress(&self) -> Arc<Ingress> {
+        Arc::clone(&self.seams.ingress)
+    }
+
+    fn ship(&self, op: OpId, shipping: Shipping) {
+        let ingress = self.ingress();
+        match shipping {
+            Shipping::Send { to, partition, epoch, batch, records } => {
+                let cancel = CancellationToken::new();
+                self.remember(op, UnderWay::Send(cancel.clone()));
+                let consignment = Consignment { to, partition, epoch, batch, records };
+                let transport = Arc::clone(&self.seams.transport);
+                let (mailbox, limit) = (self.mailbox.clone(), self.seams.request_timeout);
+                self.seams.runtime.spawn(async move {
+                    let sent = shipping::send(ingress, transport, consignment, limit, cancel).await;
+                    let outcome = Outcome::Ship(sent);
+                    super::failpoint::after(&outcome);
+                    mailbox.done(op, outcome);
+                });
+            }
+            Shipping::Checkpoint(seq) => {
+                self.block(op, move |_| Outcome::Ship(ingress.checkpoint(seq)));
+            }
+            Shipping::Carry(seqs) => {
+                self.block(op, move |_| Outcome::Ship(ingress.carry(&seqs)));
+            }
+            Shipping::Salvage { partition, what, from } => {
+                let store = Arc::clone(&self.seams.store);
+                self.block(op, move |_| {
+                    let salvaged = ingress.salvage(&*store, partition, what, from);
+                    Outcome::Ship(ShippingOutcome::Salvage(salvaged))
+                });
+            }
+        }
     }
 
     fn gate(&self, op: OpId, partition: PartitionId, gating: Gating) {

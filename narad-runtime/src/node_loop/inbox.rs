@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::mpsc::Sender;
 
 use bytes::Bytes;
+use narad_core::dispatch::Waybill;
 use narad_core::effects::OpId;
 use narad_core::ids::{NodeId, PartitionId};
 use narad_core::node::{Ask, AskError, Node, Outcome, Said};
@@ -53,6 +54,8 @@ pub enum Letter {
     },
     /// A live log has failed.
     Poisoned(PartitionId),
+    /// Records are durable in the ingress log.
+    Accepted(Vec<Waybill>),
     /// Somebody wants to look at the node.
     Query(Box<dyn FnOnce(&Node) + Send>),
     /// The process is about to end.
@@ -69,6 +72,7 @@ impl fmt::Debug for Letter {
             Self::Request { .. } => "Request",
             Self::Ask { .. } => "Ask",
             Self::Poisoned(_) => "Poisoned",
+            Self::Accepted(_) => "Accepted",
             Self::Query(_) => "Query",
             Self::Stop => "Stop",
         };
@@ -137,6 +141,12 @@ impl NodeHandle {
     pub fn poisoned(&self, partition: PartitionId) {
         // A node that has stopped opens no log.
         drop(self.mailbox.post(Letter::Poisoned(partition)));
+    }
+
+    /// Tells the node what is durable in its ingress log: each record once, in order.
+    pub fn accepted(&self, waybills: Vec<Waybill>) {
+        // A node that has stopped finds them when it starts.
+        drop(self.mailbox.post(Letter::Accepted(waybills)));
     }
 
     /// Ends the node.

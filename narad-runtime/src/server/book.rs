@@ -11,6 +11,7 @@ use narad_core::metastore::{Addresses, State};
 use narad_core::node::Node;
 use narad_core::peer::{Answer, Request};
 
+use super::topics::Topics;
 use crate::disk::{read_whole, write_atomically};
 use crate::net::{Directory, Transport};
 use crate::node_loop::{NodeHandle, Watcher};
@@ -109,9 +110,10 @@ impl Directory for Book {
     }
 }
 
-/// Keeps the book, the file and the throttle in line with the replicated state.
+/// Keeps the book, the topics, the file and the throttle in line with the replicated state.
 pub(super) struct Clerk {
     book: Arc<Book>,
+    topics: Arc<Topics>,
     throttle: Arc<Throttle>,
     data_dir: Arc<Mutex<DataDir>>,
 }
@@ -119,16 +121,18 @@ pub(super) struct Clerk {
 impl Clerk {
     pub(super) const fn new(
         book: Arc<Book>,
+        topics: Arc<Topics>,
         throttle: Arc<Throttle>,
         data_dir: Arc<Mutex<DataDir>>,
     ) -> Self {
-        Self { book, throttle, data_dir }
+        Self { book, topics, throttle, data_dir }
     }
 }
 
 impl Watcher for Clerk {
     fn changed(&mut self, node: &Node) {
         let state = node.state();
+        self.topics.learn(state);
         if self.book.learn(state) {
             let data_dir = self.data_dir.lock().unwrap_or_else(PoisonError::into_inner);
             save(&data_dir, &self.book.peers());

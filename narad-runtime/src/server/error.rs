@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use narad_core::config::ConfigError;
 
+use crate::ingress::IngressError;
 use crate::node_loop::Stopped;
 use crate::node_loop::failpoint::FailpointError;
 use crate::raft::{RaftError, StoreError as RaftStoreError};
@@ -43,6 +44,22 @@ pub enum ServerError {
     NoIncarnation {
         /// The file.
         path: PathBuf,
+    },
+    /// The ingress log is gone, but the node has run before.
+    #[error(
+        "{} is missing, but the node has run before: what it held was acknowledged; restore it, or \
+         remove the node from its cluster and join again with an empty data directory",
+        path.display()
+    )]
+    NoIngress {
+        /// Its directory.
+        path: PathBuf,
+    },
+    /// The ingress log cannot be used.
+    #[error("the ingress log: {source}")]
+    Ingress {
+        /// What is wrong with it.
+        source: IngressError,
     },
     /// Raft does not start.
     #[error(transparent)]

@@ -2,6 +2,7 @@
 
 mod consume;
 mod errors;
+mod salvage;
 mod views;
 
 use std::sync::Arc;
@@ -11,17 +12,23 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::future::join_all;
 use narad_core::cursor::Lineage;
+use narad_core::dispatch::Route as Way;
 use narad_core::ids::{Epoch, NodeId, PartitionId, TopicId};
 use narad_core::metastore::Applied;
 use narad_core::node::{Ask, Node, Said};
 
+use super::topics::{Known, Topics};
 use crate::broker::{Broker, ProduceError, Seat};
 use crate::client::{Client, ClientOptions};
-use crate::node_loop::{AskFault, NodeHandle, Stopped};
+use crate::ingress::Parcel;
+use crate::node_loop::{AskFault, Ingress, NodeHandle, Stopped};
+use crate::salvage::accept_again;
 use crate::service::{
-    AckSet, Fetched, Handed, MemberView, MoveView, NewTopic, OffsetsView, Position, Produced, Read,
-    Readiness, Record, Reserve, Route, Service, ServiceError, Settle, Settled, Ticket, TopicView,
+    Accepted, AcceptedView, AckSet, Fetched, Handed, MemberView, MoveView, NewLoss, NewTopic,
+    OffsetsView, Position, Produced, Read, Readiness, ReceiptView, Record, Reserve, Route,
+    SalvageView, Service, ServiceError, Settle, Settled, Ticket, TopicView, hash_of,
 };
+use crate::store::{Kept, PartitionStore, Receipt};
 use views::{add_progress, member_view, moves_seen_from, route, topic_view};
 
 /// What the HTTP API asks of a running node.
@@ -29,9 +36,12 @@ use views::{add_progress, member_view, moves_seen_from, route, topic_view};
 pub struct NodeService {
     handle: NodeHandle,
     broker: Arc<Broker>,
+    store: Arc<dyn PartitionStore>,
     node: NodeId,
     /// Whose turn it is among the partitions that are consumed from.
     turn: AtomicU64,
+    ingress: Arc<Ingress>,
+    topics: Arc<Topics>,
 }
 
 /// Where a partition is, as this node has learned it.
@@ -50,8 +60,54 @@ impl Place {
 }
 
 impl NodeService {
-    pub(super) const fn new(handle: NodeHandle, broker: Arc<Broker>, node: NodeId) -> Self {
-        Self { handle, broker, node, turn: AtomicU64::new(0) }
+    pub(super) const fn new(
+        handle: NodeHandle,
+        broker: Arc<Broker>,
+        store: Arc<dyn PartitionStore>,
+        node: NodeId,
+        ingress: Arc<Ingress>,
+        topics: Arc<Topics>,
+    ) -> Self {
+        Self { handle, broker, store, node, turn: AtomicU64::new(0), ingress, topics }
+    }
+
+    fn store(&self) -> Arc<dyn PartitionStore> {
+        Arc::clone(&self.store)
+    }
+
+    /// Accepts once more what lies in this node's quarantine.
+    async fn accept_trashed(
+        &self,
+        partition: PartitionId,
+        id: String,
+        now_ms: i64,
+    ) -> Result<Receipt, ServiceError> {
+        let (store, ingress) = (self.store(), Arc::clone(&self.ingress));
+        let accept = move || {
+            let kept = Kept::Trashed(&id);
+            let accept = &mut |parcels| ingress.accept_again(parcels);
+            accept_again(&*store, partition, kept, None, now_ms, accept)
+        };
+        match blocking(accept).await? {
+            Ok(Some(receipt)) => Ok(receipt),
+            Ok(None) => Err(ServiceError::Busy),
+            Err(error) => Err(salvage::store_error(&error)),
+        }
+    }
+
+    /// Finds a topic for a producer. Only one that this node has not heard of is a question to the
+    /// log.
+    async fn known_topic(&self, name: &str) -> Result<Known, ServiceError> {
+        if let Some(known) = self.topics.find(name) {
+            return Ok(known);
+        }
+        let wanted = name.to_owned();
+        let find = move |node: &Node| {
+            let topic = node.state().topic_named(&wanted)?;
+            Some(Known { id: topic.id, partitions: topic.partitions })
+        };
+        let found = self.look(Read::Barrier, find).await?;
+        found.ok_or_else(|| ServiceError::UnknownTopic(name.to_owned()))
     }
 
     async fn ask(&self, ask: Ask) -> Result<Applied, ServiceError> {
@@ -229,6 +285,46 @@ impl Service for NodeService {
         let partition = self.place(topic, partition).await?.partition;
         self.ask(Ask::Move { partition, to }).await?;
         self.ask(Ask::Pin { partition, on: true }).await.map(|_| ())
+    }
+
+    async fn declare_lost(&self, loss: NewLoss) -> Result<ReceiptView, ServiceError> {
+        self.give_up(loss).await
+    }
+
+    async fn salvage(&self, read: Read) -> Result<SalvageView, ServiceError> {
+        self.salvage_view(read).await
+    }
+
+    async fn restore(&self, member: &str, id: &str) -> Result<AcceptedView, ServiceError> {
+        self.restore_from(member, id).await
+    }
+
+    async fn drop_quarantined(&self, member: &str, id: &str) -> Result<(), ServiceError> {
+        self.drop_from(member, id).await
+    }
+
+    async fn accept(
+        &self,
+        topic: &str,
+        partition: Option<u32>,
+        records: Vec<Record>,
+    ) -> Result<Accepted, ServiceError> {
+        let Known { id, partitions } = self.known_topic(topic).await?;
+        if let Some(partition) = partition.filter(|&partition| partition >= partitions) {
+            let topic = topic.to_owned();
+            return Err(ServiceError::UnknownPartition { topic, partition });
+        }
+        let accepted = records.len() as u64;
+        let parcel = |record: Record| {
+            let route = match (partition, &record.key) {
+                (Some(index), _) => Way::Partition(index),
+                (None, Some(key)) => Way::Key(hash_of(key)),
+                (None, None) => Way::Any,
+            };
+            Parcel { topic: id, route, record }
+        };
+        self.ingress.accept(records.into_iter().map(parcel).collect()).await?;
+        Ok(Accepted { accepted })
     }
 
     async fn produce(

@@ -78,7 +78,21 @@ impl From<ServerError> for Failure {
             }
             ServerError::Store(error) => store_failure(&error, message),
             ServerError::RaftStore { source, .. } => raft_store_failure(&source, message),
-            ServerError::NoIncarnation { .. } => Self::new(ExitCode::DataDirectory, message),
+            ServerError::Ingress { source } => {
+                let (code, hint) = if source.is_full() {
+                    (ExitCode::DiskFull, "free space, then start the node again")
+                } else {
+                    (
+                        ExitCode::DataDirectory,
+                        "what it held was acknowledged: restore the whole data directory, or \
+                         remove the node from its cluster and join again with an empty one",
+                    )
+                };
+                Failure::new(code, message).with_hint(hint)
+            }
+            ServerError::NoIncarnation { .. } | ServerError::NoIngress { .. } => {
+                Self::new(ExitCode::DataDirectory, message)
+            }
             ServerError::Listen { .. } => Self::new(ExitCode::Usage, message).with_hint(
                 "set listen.peer and listen.http in the file, or --listen-peer and \
                     --listen-http",

@@ -1,5 +1,7 @@
 //! Why a node did not do what it was asked.
 
+use std::time::Duration;
+
 use narad_core::ids::Offset;
 
 /// Why a node did not do what it was asked.
@@ -22,6 +24,9 @@ pub enum ServiceError {
         /// The partition asked for.
         partition: u32,
     },
+    /// There is nothing of that name in quarantine.
+    #[error("there is nothing called {0:?} in the quarantine; list it again, it may be gone")]
+    NotInQuarantine(String),
     /// It could never end; nothing was changed.
     #[error("this cannot be done: {}", .0.join("; "))]
     Blocked(Vec<String>),
@@ -67,6 +72,21 @@ pub enum ServiceError {
     /// There is no room left.
     #[error("the node's disk is full; free space on it or move partitions away")]
     DiskFull,
+    /// The node's ingress log is full: what it has accepted waits for its owners.
+    #[error("this node has accepted as much as it may hold; send to another node, or in a moment")]
+    Full {
+        /// After how long there may be room again.
+        retry_after: Duration,
+    },
+    /// The node is to become empty.
+    #[error("this node is being decommissioned; send to another node")]
+    Draining,
+    /// The node's ingress log cannot be written at the moment, or the node is stopping.
+    #[error("this node accepts nothing at the moment ({0}); send to another node, or try again")]
+    NotAccepting(String),
+    /// It is more than the node could ever take at once.
+    #[error("{0}")]
+    TooLarge(String),
     /// Too much is under way.
     #[error("the node is busy; try again in a moment")]
     Busy,
@@ -84,6 +104,7 @@ impl ServiceError {
             Self::UnknownMember(_) => "unknown_member",
             Self::UnknownTopic(_) => "unknown_topic",
             Self::UnknownPartition { .. } => "unknown_partition",
+            Self::NotInQuarantine(_) => "not_in_quarantine",
             Self::Blocked(_) => "blocked",
             Self::Rejected(_) => "rejected",
             Self::Invalid(_) => "invalid",
@@ -96,6 +117,10 @@ impl ServiceError {
             Self::TooManyInFlight { .. } => "too_many_in_flight",
             Self::TooFarAhead { .. } => "too_far_ahead",
             Self::DiskFull => "disk_full",
+            Self::Full { .. } => "full",
+            Self::Draining => "draining",
+            Self::NotAccepting(_) => "not_accepting",
+            Self::TooLarge(_) => "too_large",
             Self::Busy => "busy",
             Self::Internal(_) => "internal",
         }

@@ -218,6 +218,7 @@ static KEYS: &[Key] = keys! {
     "freeze.admission_max" Duration node.freeze_admission_max:
         "How long a freeze waits for an append under way."
 
+
     "raft.tick" Duration raft.tick:
         "One tick of the replicated log."
     "raft.election_ticks_min" Count raft.election_ticks_min:
@@ -229,6 +230,15 @@ static KEYS: &[Key] = keys! {
 
     "log.segment_bytes" Size log.segment_bytes:
         "Length at which a segment is sealed."
+
+    "ingress.segment_bytes" Size ingress.segment_bytes:
+        "Length at which a segment of the ingress log is sealed; it is given up as a whole."
+    "ingress.append_bytes_max" Size ingress.append_bytes_max:
+        "Most bytes that producers who come together write at once."
+    "ingress.waiting_bytes_max" Size ingress.waiting_bytes_max:
+        "Bytes that may wait to be written; more is answered with 503."
+    "ingress.cache_bytes_max" Size ingress.cache_bytes_max:
+        "Accepted bytes that are kept in memory until they are dispatched."
 
     "http.body_bytes_max" Size http.body_bytes_max:
         "Longest request body."

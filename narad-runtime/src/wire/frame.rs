@@ -36,7 +36,9 @@ pub const OVERHEAD_BYTES: usize = 2 + 4;
 pub const CONTROL_BYTES_MAX: usize = 4 << 20;
 /// Longest payload of a Raft message or a snapshot: 64 MiB.
 pub const RAFT_BYTES_MAX: usize = 64 << 20;
-/// Longest payload of a handshake or of a copy's head: 4 KiB, since it may come from anybody.
+/// Longest payload of a batch of records: 64 MiB.
+pub const RECORDS_BYTES_MAX: usize = 64 << 20;
+/// Longest payload of a handshake or of the head of something: 4 KiB, since it may come from anybody.
 pub const HANDSHAKE_BYTES_MAX: usize = 4 << 10;
 
 /// What a frame holds.
@@ -61,11 +63,17 @@ pub enum Kind {
     CopyRequest = 8,
     /// The head of a bulk copy's answer; raw bytes follow.
     CopyHead = 9,
+    /// The head of a batch of accepted records; their bytes are in the next frame.
+    Deliver = 10,
+    /// The bytes of a batch.
+    Records = 11,
+    /// What came of a batch.
+    Delivered = 12,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 12] = [
         Self::Hello,
         Self::Welcome,
         Self::Raft,
@@ -75,18 +83,24 @@ impl Kind {
         Self::Answer,
         Self::CopyRequest,
         Self::CopyHead,
+        Self::Deliver,
+        Self::Records,
+        Self::Delivered,
     ];
 
     /// Returns the longest payload, in bytes.
     pub const fn payload_bytes_max(self) -> usize {
         match self {
             Self::Raft | Self::Snapshot => RAFT_BYTES_MAX,
+            Self::Records => RECORDS_BYTES_MAX,
             Self::Request | Self::Answer => CONTROL_BYTES_MAX,
             Self::Hello
             | Self::Welcome
             | Self::SnapshotTaken
             | Self::CopyRequest
-            | Self::CopyHead => HANDSHAKE_BYTES_MAX,
+            | Self::CopyHead
+            | Self::Deliver
+            | Self::Delivered => HANDSHAKE_BYTES_MAX,
         }
     }
 

@@ -50,6 +50,8 @@ pub enum Purpose {
     Bulk,
     /// One request to be admitted, by a node that has no id yet.
     Join,
+    /// Batches of accepted records from the dialer, answers from the acceptor.
+    Delivery,
 }
 
 /// What a dialer says first.
@@ -150,6 +152,7 @@ impl Coded for Hello {
             Purpose::Snapshot => message::Purpose::Snapshot,
             Purpose::Bulk => message::Purpose::Bulk,
             Purpose::Join => message::Purpose::Join,
+            Purpose::Delivery => message::Purpose::Delivery,
         });
         message
     }
@@ -164,6 +167,7 @@ impl Coded for Hello {
             Ok(message::Purpose::Snapshot) => Purpose::Snapshot,
             Ok(message::Purpose::Bulk) => Purpose::Bulk,
             Ok(message::Purpose::Join) => Purpose::Join,
+            Ok(message::Purpose::Delivery) => Purpose::Delivery,
             Ok(message::Purpose::Unspecified) | Err(_) => {
                 return Err(DecodeError::Unknown { what: "a connection's purpose" });
             }

@@ -5,6 +5,8 @@
 #[cfg(feature = "net")]
 pub(crate) mod call;
 pub(crate) mod command;
+#[cfg(feature = "log")]
+pub(crate) mod deliver;
 pub(crate) mod handshake;
 pub(crate) mod metastore;
 pub(crate) mod peer;

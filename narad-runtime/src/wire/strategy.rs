@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use narad_core::config::Policy;
 use narad_core::cursor::{Acks, Span};
+use narad_core::dispatch::{BatchNo, SendFault};
 use narad_core::ids::{
     Attempt, AttemptNo, ByteCount, Digest, Epoch, FreezeNo, Generation, Incarnation, LogGeneration,
     LogIndex, MoveId, Name, NodeId, Offset, PartitionId, ProposalId, StoreUuid, Token, TopicId,
@@ -19,6 +20,7 @@ use proptest::collection::{btree_set, vec};
 use proptest::option;
 use proptest::prelude::*;
 
+use super::deliver::{Delivered, Head, RECORDS_MAX};
 use super::handshake::{Accepted, ClusterId, Hello, Purpose, Refused, Welcome, Why};
 use super::metastore::REASONS;
 
@@ -420,9 +422,46 @@ pub(crate) fn answer() -> impl Strategy<Value = Answer> {
     ]
 }
 
+pub(crate) fn delivery_head() -> impl Strategy<Value = Head> {
+    let batch = (incarnation(), int(), 0..=RECORDS_MAX, int());
+    (int(), partition(), int().prop_map(Epoch), batch).prop_map(
+        |(id, partition, epoch, (life, n, records, bytes))| Head {
+            id,
+            partition,
+            epoch,
+            life,
+            n,
+            records,
+            bytes,
+        },
+    )
+}
+
+pub(crate) fn delivered() -> impl Strategy<Value = Delivered> {
+    let stale = (node(), incarnation(), int()).prop_map(|(ingress, life, n)| {
+        let newest = BatchNo { ingress, life, n };
+        SendFault::Stale { newest }
+    });
+    let fault = prop_oneof![
+        Just(SendFault::TimedOut),
+        Just(SendFault::Frozen),
+        Just(SendFault::NotServing),
+        int().prop_map(|current| SendFault::OtherEpoch { current: Epoch(current) }),
+        Just(SendFault::NoLease),
+        Just(SendFault::DiskFull),
+        Just(SendFault::Disk),
+        Just(SendFault::Busy),
+        stale,
+        Just(SendFault::NoSuchPartition),
+        Just(SendFault::TooLarge),
+    ];
+    let result = prop_oneof![Just(Ok(())), fault.prop_map(Err)];
+    (int(), result).prop_map(|(id, result)| Delivered { id, result })
+}
+
 pub(crate) fn hello() -> impl Strategy<Value = Hello> {
     let purpose = proptest::sample::select(
-        &[Purpose::Control, Purpose::Snapshot, Purpose::Bulk, Purpose::Join][..],
+        &[Purpose::Control, Purpose::Snapshot, Purpose::Bulk, Purpose::Join, Purpose::Delivery][..],
     );
     let versions = any::<(u32, u32)>();
     let listens_at = option::of("[a-z]{1,9}:[0-9]{1,5}");

@@ -9,6 +9,7 @@ use narad_core::peer::{Answer, Refusal, Request};
 use proptest::prelude::*;
 use prost::Message as _;
 
+use super::deliver::{self, Delivered, Head};
 use super::handshake::{Hello, Purpose, Refused, Welcome, Why};
 use super::message::command as form;
 use super::{Coded, DecodeError, ENTRY_VERSION_MAX, Wire, strategy};
@@ -35,6 +36,9 @@ fn all_are_survived(bytes: &[u8]) {
     is_survived::<Answer>(bytes);
     is_survived::<Hello>(bytes);
     is_survived::<Welcome>(bytes);
+    is_survived::<Head>(bytes);
+    is_survived::<Delivered>(bytes);
+    let _ = deliver::decode_records(bytes::Bytes::copy_from_slice(bytes), 3);
 }
 
 proptest! {
@@ -80,6 +84,22 @@ proptest! {
     #[test]
     fn answers_come_back(answer in strategy::answer()) {
         comes_back(&answer)?;
+    }
+
+    #[test]
+    fn batches_come_back(
+        head in strategy::delivery_head(),
+        delivered in strategy::delivered(),
+        records in proptest::collection::vec(crate::log::any_record(), 0..5),
+    ) {
+        comes_back(&head)?;
+        comes_back(&delivered)?;
+        let count = u32::try_from(records.len()).expect("few");
+        let bytes = deliver::encode_records(&records);
+        for other in [count.wrapping_sub(1), count + 1] {
+            prop_assert!(deliver::decode_records(bytes.clone(), other).is_err());
+        }
+        prop_assert_eq!(deliver::decode_records(bytes, count), Ok(records));
     }
 
     #[test]

@@ -21,13 +21,19 @@ pub(crate) struct Cluster {
     root: TempDir,
     pub(crate) servers: BTreeMap<String, Server>,
     founder: String,
+    adjust: fn(&mut Settings),
 }
 
 impl Cluster {
     /// Founds a cluster of so many nodes, named `n1`, `n2`, ….
     pub(crate) async fn of(nodes: usize) -> Self {
-        let root = TempDir::new().unwrap();
-        let mut cluster = Self { root, servers: BTreeMap::new(), founder: String::new() };
+        Self::with(nodes, |_| {}).await
+    }
+
+    /// Founds a cluster with settings of its own.
+    pub(crate) async fn with(nodes: usize, adjust: fn(&mut Settings)) -> Self {
+        let (root, founder) = (TempDir::new().unwrap(), String::new());
+        let mut cluster = Self { root, servers: BTreeMap::new(), founder, adjust };
         for node in 1..=nodes {
             cluster.join(&format!("n{node}")).await;
         }
@@ -42,7 +48,7 @@ impl Cluster {
             let peers = self.servers.values().map(|server| server.peer_addr().to_string());
             Start::Join(peers.collect())
         };
-        let settings = settings(self.root.path(), name);
+        let settings = self.settings(name);
         let server = Server::start(&settings, start).await.unwrap();
         server.ready(&settings).await.unwrap();
         if self.founder.is_empty() {
@@ -56,11 +62,23 @@ impl Cluster {
         let server = self.servers.remove(name).unwrap();
         let (peer, http) = (server.peer_addr().to_string(), server.http_addr().to_string());
         server.shutdown().await.unwrap();
-        let mut settings = settings(self.root.path(), name);
+        self.start_again(name, peer, http).await;
+    }
+
+    /// Starts a node that was stopped, on its directory and at its addresses.
+    pub(crate) async fn start_again(&mut self, name: &str, peer: String, http: String) {
+        let mut settings = self.settings(name);
         settings.listen = Listen { peer, http };
         let server = Server::start(&settings, Start::Resume).await.unwrap();
         server.ready(&settings).await.unwrap();
         self.servers.insert(name.to_owned(), server);
+    }
+
+    /// Returns what a node is started with.
+    pub(crate) fn settings(&self, name: &str) -> Settings {
+        let mut settings = settings(self.root.path(), name);
+        (self.adjust)(&mut settings);
+        settings
     }
 
     /// Returns a client that knows every node.

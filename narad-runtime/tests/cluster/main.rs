@@ -1,6 +1,7 @@
 //! Whole nodes in one process: real files, sockets and Raft.
 #![expect(clippy::unwrap_used, reason = "a test says what it expects by unwrapping")]
 
+mod accepting;
 mod addresses;
 mod consume;
 mod demo;

@@ -44,10 +44,10 @@ impl Write for Closed {
     }
 }
 
-struct Ran {
-    code: ExitCode,
-    out: String,
-    err: String,
+pub(crate) struct Ran {
+    pub(crate) code: ExitCode,
+    pub(crate) out: String,
+    pub(crate) err: String,
 }
 
 struct Setting {
@@ -78,7 +78,7 @@ async fn narad_in(setting: Setting, line: &[&str]) -> Ran {
     Ran { code, out: out.text(), err: err.text() }
 }
 
-async fn narad(node: &Running, line: &[&str]) -> Ran {
+pub(crate) async fn narad(node: &Running, line: &[&str]) -> Ran {
     narad_in(Setting::default(), &[&["--admin", &node.addr], line].concat()).await
 }
 

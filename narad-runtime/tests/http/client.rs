@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use narad_runtime::client::{
-    Client, ClientError, ClientOptions, Placement, Producer, ProducerOptions, SendError,
+    Ack, Client, ClientError, ClientOptions, Placement, Producer, ProducerOptions, SendError,
 };
 use narad_runtime::service::{Read, ServiceError};
 
@@ -11,7 +11,12 @@ use crate::fake::{Cluster, Fault, record};
 
 async fn send(producer: &Producer, placement: Placement, value: &str) -> (u32, u32) {
     let delivered = producer.send(placement, &[record(value)]).await.expect("acknowledged");
-    (delivered.result.partition, delivered.attempts)
+    (delivered.placed.expect("the owner says").partition, delivered.attempts)
+}
+
+/// Of a producer that waits for the owner's word.
+fn by_owner() -> ProducerOptions {
+    ProducerOptions { ack: Ack::Owner, ..ProducerOptions::default() }
 }
 
 /// R36, R49.
@@ -20,7 +25,7 @@ async fn a_batch_follows_its_partition_to_the_new_owner() {
     let cluster = Cluster::new();
     let (a, _b) = (cluster.start("a").await, cluster.start("b").await);
     cluster.topic("orders", &["a"]);
-    let producer = a.client().producer("orders", ProducerOptions::default());
+    let producer = a.client().producer("orders", by_owner());
     assert_eq!(send(&producer, Placement::Pinned(0), "1").await, (0, 1));
     cluster.partition("orders", 0, |row| row.owner = "b".into());
     assert_eq!(send(&producer, Placement::Pinned(0), "2").await, (0, 2));
@@ -38,7 +43,7 @@ async fn a_frozen_partitions_records_go_to_a_sibling_unless_they_are_pinned() {
     let (a, _b) = (cluster.start("a").await, cluster.start("b").await);
     cluster.topic("orders", &["a", "b"]);
     cluster.partition("orders", 0, |row| row.frozen = true);
-    let producer = a.client().producer("orders", ProducerOptions::default());
+    let producer = a.client().producer("orders", by_owner());
     assert_eq!(send(&producer, Placement::Prefer(0), "keyed").await, (1, 2));
     for _ in 0..2 {
         assert_eq!(send(&producer, Placement::Any, "any").await.0, 1);
@@ -56,7 +61,7 @@ async fn refusals_that_pass_are_waited_out() {
     let cluster = Cluster::new();
     let a = cluster.start("a").await;
     cluster.topic("orders", &["a"]);
-    let producer = a.client().producer("orders", ProducerOptions::default());
+    let producer = a.client().producer("orders", by_owner());
     let passing = [
         ServiceError::NoLease,
         ServiceError::NotServing,
@@ -80,7 +85,7 @@ async fn a_node_that_is_down_is_worked_around() {
     cluster.topic("orders", &["a", "b"]);
     let options = ClientOptions { avoid_for: Duration::from_hours(1), ..ClientOptions::default() };
     let client = a.client_with(options);
-    let producer = client.producer("orders", ProducerOptions::default());
+    let producer = client.producer("orders", by_owner());
     assert_eq!(send(&producer, Placement::Pinned(1), "1").await, (1, 1));
     b.stop().await;
     assert_eq!(send(&producer, Placement::Prefer(1), "2").await, (0, 2));
@@ -108,7 +113,7 @@ async fn a_batch_whose_answer_is_lost_is_sent_again() {
         retry_min: Duration::from_millis(1),
         ..ClientOptions::default()
     };
-    let producer = a.client_with(options).producer("orders", ProducerOptions::default());
+    let producer = a.client_with(options).producer("orders", by_owner());
     assert_eq!(send(&producer, Placement::Any, "0").await, (0, 1));
     cluster.change(|state| state.faults = [Fault::WriteAndHang].into());
     assert_eq!(send(&producer, Placement::Any, "1").await, (0, 2));
@@ -121,8 +126,7 @@ async fn a_batch_that_is_given_up_says_whether_it_may_be_there() {
     let cluster = Cluster::new();
     let a = cluster.start("a").await;
     cluster.topic("orders", &["a"]);
-    let hasty =
-        ProducerOptions { deliver_timeout: Duration::from_secs(1), ..ProducerOptions::default() };
+    let hasty = ProducerOptions { deliver_timeout: Duration::from_secs(1), ..by_owner() };
     // The time runs out in the pause after the first refusal, so nothing is on its way by then.
     let options = ClientOptions {
         retry_min: Duration::from_mins(1),
@@ -148,10 +152,10 @@ async fn what_no_retry_changes_is_said_at_once() {
     let a = cluster.start("a").await;
     cluster.topic("orders", &["a"]);
     let client = a.client();
-    let nowhere = client.producer("nothing", ProducerOptions::default());
+    let nowhere = client.producer("nothing", by_owner());
     let error = nowhere.send(Placement::Any, &[record("x")]).await.expect_err("no topic");
     assert!(matches!(&error, SendError::Refused(cause) if cause.code() == Some("unknown_topic")));
-    let producer = client.producer("orders", ProducerOptions::default());
+    let producer = client.producer("orders", by_owner());
     let error =
         producer.send(Placement::Pinned(1), &[record("x")]).await.expect_err("no partition");
     let expected = ClientError::NoSuchPartition { partition: 1, partitions: 1 };
@@ -167,7 +171,7 @@ async fn no_more_batches_are_under_way_than_allowed() {
     let a = cluster.start("a").await;
     cluster.topic("orders", &["a"]);
     cluster.change(|state| state.gate_shut = true);
-    let two = ProducerOptions { in_flight_max: 2, ..ProducerOptions::default() };
+    let two = ProducerOptions { in_flight_max: 2, ..by_owner() };
     let producer = std::sync::Arc::new(a.client().producer("orders", two));
     let mut sends = tokio::task::JoinSet::new();
     for _ in 0..8 {
@@ -206,4 +210,51 @@ async fn whatever_else_listens_there_is_told_apart() {
     let client = Client::new(vec![seed], ClientOptions::default());
     let error = client.members(Read::Barrier).await.expect_err("no node");
     assert!(matches!(error, ClientError::BadAnswer { .. }), "{error:?}");
+}
+
+/// R43, R46: a batch that is to be accepted goes to whichever node takes it: not to one that is full
+/// or leaves, and past one that is down.
+#[tokio::test]
+async fn a_batch_is_accepted_by_whoever_takes_it() {
+    let cluster = Cluster::new();
+    let (a, b) = (cluster.start("a").await, cluster.start("b").await);
+    cluster.topic("orders", &["a", "b"]);
+    let producer = a.client().producer("orders", ProducerOptions::default());
+    let batch = [record("x")];
+    let sent = producer.send(Placement::Pinned(1), &batch).await.expect("accepted");
+    assert_eq!((sent.placed, sent.attempts), (None, 1));
+    assert_eq!(cluster.values("orders", 1), ["x"]);
+    let retry_after = Duration::from_secs(1);
+    let faults = [ServiceError::Full { retry_after }, ServiceError::Draining];
+    cluster.change(|state| state.faults = faults.map(Fault::Refuse).into());
+    let sent = producer.send(Placement::Pinned(1), &batch).await.expect("accepted");
+    assert_eq!(sent.attempts, 3);
+    drop(b);
+    for partition in 0..2 {
+        let sent = producer.send(Placement::Pinned(partition), &batch).await.expect("accepted");
+        assert_eq!(sent.endpoint.to_string(), a.addr);
+    }
+    assert_eq!(cluster.values("orders", 1), ["x"; 3]);
+}
+
+/// What can never be accepted is said at once, and what was not is given up after a while.
+#[tokio::test]
+async fn what_nobody_accepts_ends_with_a_reason() {
+    let cluster = Cluster::new();
+    let a = cluster.start("a").await;
+    cluster.topic("orders", &["a"]);
+    let hasty =
+        ProducerOptions { deliver_timeout: Duration::from_secs(1), ..ProducerOptions::default() };
+    let producer = a.client().producer("orders", hasty.clone());
+    let error = producer.send(Placement::Pinned(1), &[record("x")]).await.expect_err("no such");
+    let none = ClientError::NoSuchPartition { partition: 1, partitions: 1 };
+    assert_eq!(error, SendError::Refused(none));
+    let nowhere = a.client().producer("nothing", hasty);
+    let error = nowhere.send(Placement::Any, &[record("x")]).await.expect_err("no topic");
+    let SendError::Refused(error) = error else { panic!("{error:?}") };
+    assert_eq!(error.code(), Some("unknown_topic"));
+    cluster.change(|state| state.faults = vec![Fault::Refuse(ServiceError::Draining); 999].into());
+    let error = producer.send(Placement::Any, &[record("x")]).await.expect_err("draining");
+    let SendError::GaveUp { maybe_written: false, last, .. } = error else { panic!("{error:?}") };
+    assert!(last.contains("decommissioned"), "{last}");
 }

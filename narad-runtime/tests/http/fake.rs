@@ -9,13 +9,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use axum::Router;
 use narad_core::cursor::Cursor;
-use narad_core::ids::{Epoch, Incarnation, Name, NodeId, Offset, TopicId};
+use narad_core::ids::{ByteCount, Epoch, Incarnation, Name, NodeId, Offset, TopicId};
 use narad_runtime::client::{Client, ClientOptions, Endpoint};
 use narad_runtime::http::{Connections, HttpOptions, router, serve};
 use narad_runtime::service::{
-    AckSet, Fetched, Handed, MemberStatus, MemberView, MoveView, NewTopic, OffsetsView, Position,
-    Produced, Read, Readiness, Record, Reserve, Role, Route, Service, ServiceError, Settle,
-    Settled, Ticket, TopicView,
+    Accepted, AcceptedView, AckSet, Fetched, Handed, LossCause, MemberStatus, MemberView, MoveView,
+    NewLoss, NewTopic, OffsetsView, Position, Produced, Read, Readiness, ReceiptView, Record,
+    Reserve, Role, Route, SalvageView, Service, ServiceError, Settle, Settled, Ticket, TopicView,
+    partition_of,
 };
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
@@ -60,6 +61,7 @@ pub(crate) struct State {
     pub(crate) topics: BTreeMap<String, (TopicView, Vec<Partition>)>,
     pub(crate) addrs: BTreeMap<String, String>,
     pub(crate) dead: Vec<String>,
+    pub(crate) salvage: SalvageView,
     pub(crate) leaderless: bool,
     pub(crate) unregistered: bool,
     /// What the next decommission is answered.
@@ -251,6 +253,41 @@ impl Node {
         with(row)
     }
 
+    /// Waits for the gate and returns what is to go wrong.
+    async fn pass_gate(&self) -> Option<Fault> {
+        self.cluster.change(|state| {
+            state.producing += 1;
+            state.producing_max = state.producing_max.max(state.producing);
+        });
+        self.cluster.until(|state| !state.gate_shut).await;
+        self.cluster.change(|state| state.producing -= 1);
+        self.cluster.state().faults.pop_front()
+    }
+
+    /// Brings records to their partitions, whoever owns them.
+    fn dispatch(
+        &self,
+        topic: &str,
+        partition: Option<u32>,
+        records: Vec<Record>,
+    ) -> Result<(), ServiceError> {
+        let mut state = self.cluster.state();
+        let (_, partitions) =
+            state.topics.get_mut(topic).ok_or_else(|| ServiceError::UnknownTopic(topic.into()))?;
+        let count = u32::try_from(partitions.len()).expect("few");
+        if let Some(partition) = partition.filter(|&partition| partition >= count) {
+            return Err(ServiceError::UnknownPartition { topic: topic.into(), partition });
+        }
+        for record in records {
+            let by_key = || record.key.as_ref().map_or(0, |key| partition_of(key, count));
+            let index = partition.unwrap_or_else(by_key);
+            partitions[index as usize].records.push(record);
+        }
+        drop(state);
+        self.cluster.changed.notify_waiters();
+        Ok(())
+    }
+
     fn append(
         &self,
         topic: &str,
@@ -297,6 +334,58 @@ impl Service for Node {
         let known = state.members.iter_mut().find(|known| known.id.as_str() == member);
         known.ok_or_else(|| ServiceError::UnknownMember(member.into()))?.draining = on;
         Ok(())
+    }
+
+    async fn declare_lost(&self, loss: NewLoss) -> Result<ReceiptView, ServiceError> {
+        self.barrier(Read::Barrier)?;
+        let mut state = self.cluster.state();
+        let unknown = || ServiceError::UnknownTopic(loss.topic.clone());
+        let dead = state.dead.clone();
+        let (view, partitions) = state.topics.get_mut(&loss.topic).ok_or_else(unknown)?;
+        let row = &mut partitions[loss.partition as usize];
+        if !dead.contains(&row.owner) {
+            return Err(ServiceError::Rejected("its owner is not dead".into()));
+        }
+        let receipt = ReceiptView {
+            topic: view.name.clone(),
+            partition: loss.partition,
+            cause: LossCause::DeclaredLost,
+            epoch: Epoch(row.epoch + 1),
+            old_epoch: Epoch(row.epoch),
+            old_owner: name(&row.owner),
+            new_owner: name(&self.name),
+            at_risk_from: None,
+            start: Offset(row.records.len() as u64),
+            salvaged: false,
+        };
+        row.owner.clone_from(&self.name);
+        row.epoch += 1;
+        state.salvage.receipts.push(receipt.clone());
+        Ok(receipt)
+    }
+
+    async fn salvage(&self, read: Read) -> Result<SalvageView, ServiceError> {
+        self.barrier(read)?;
+        Ok(self.cluster.state().salvage.clone())
+    }
+
+    async fn restore(&self, member: &str, id: &str) -> Result<AcceptedView, ServiceError> {
+        let accepted =
+            AcceptedView { from: Offset(3), end: Offset(9), records: 6, bytes: ByteCount(60) };
+        let mut state = self.cluster.state();
+        let found = state.salvage.quarantine.iter_mut();
+        let mut found = found.filter(|one| one.member.as_str() == member && one.id == id);
+        let found = found.next().ok_or_else(|| ServiceError::NotInQuarantine(id.into()))?;
+        found.accepted = Some(accepted);
+        Ok(accepted)
+    }
+
+    async fn drop_quarantined(&self, member: &str, id: &str) -> Result<(), ServiceError> {
+        let mut state = self.cluster.state();
+        let before = state.salvage.quarantine.len();
+        state.salvage.quarantine.retain(|one| one.member.as_str() != member || one.id != id);
+        let dropped = state.salvage.quarantine.len() < before;
+        if dropped { Ok(()) } else { Err(ServiceError::NotInQuarantine(id.into())) }
     }
 
     async fn create_topic(&self, topic: NewTopic) -> Result<TopicView, ServiceError> {
@@ -356,20 +445,33 @@ impl Service for Node {
         })
     }
 
+    async fn accept(
+        &self,
+        topic: &str,
+        partition: Option<u32>,
+        records: Vec<Record>,
+    ) -> Result<Accepted, ServiceError> {
+        let fault = self.pass_gate().await;
+        let hangs = match fault {
+            Some(Fault::Refuse(error)) => return Err(error),
+            Some(Fault::WriteAndHang) => true,
+            None => false,
+        };
+        let accepted = records.len() as u64;
+        self.dispatch(topic, partition, records)?;
+        if hangs {
+            std::future::pending::<()>().await;
+        }
+        Ok(Accepted { accepted })
+    }
+
     async fn produce(
         &self,
         topic: &str,
         partition: u32,
         records: Vec<Record>,
     ) -> Result<Produced, ServiceError> {
-        self.cluster.change(|state| {
-            state.producing += 1;
-            state.producing_max = state.producing_max.max(state.producing);
-        });
-        self.cluster.until(|state| !state.gate_shut).await;
-        self.cluster.change(|state| state.producing -= 1);
-        let fault = self.cluster.state().faults.pop_front();
-        match fault {
+        match self.pass_gate().await {
             Some(Fault::Refuse(error)) => Err(error),
             Some(Fault::WriteAndHang) => {
                 self.append(topic, partition, records)?;

@@ -15,6 +15,7 @@ use crate::fake::{Cluster, Fault, record};
 use crate::router::{ask, ask_as, error};
 
 const MESSAGES: &str = "/v1/topics/orders/messages";
+const OWNER: &str = "/v1/topics/orders/messages?ack=owner";
 
 /// Partitions 0 and 2 are here, 1 is at `b`.
 fn cluster() -> (Arc<Cluster>, Router) {
@@ -33,7 +34,8 @@ fn cluster() -> (Arc<Cluster>, Router) {
 }
 
 async fn plain(router: &Router, query: &str, value: &str) -> crate::router::Reply {
-    let path = format!("{MESSAGES}{query}");
+    let and = if query.is_empty() { "?" } else { "&" };
+    let path = format!("{MESSAGES}{query}{and}ack=owner");
     ask_as(router, "POST", &path, "application/octet-stream", value.to_owned()).await
 }
 
@@ -53,10 +55,10 @@ async fn records_come_in_three_forms() {
     let body = r#"{"messages": [
         {"key": "k", "value": "two", "headers": [{"name": "h", "value": "v"}], "timestamp_ms": 5},
         {"value_base64": "/wA="}]}"#;
-    let reply = ask(&router, "POST", &format!("{MESSAGES}?partition=0"), body).await;
+    let reply = ask(&router, "POST", &format!("{MESSAGES}?partition=0&ack=owner"), body).await;
     assert_eq!(reply.body["results"][0]["next_offset"], 3);
     let body = Body::from(batch::encode_records(&[record("four")]));
-    let path = format!("{MESSAGES}?partition=0");
+    let path = format!("{MESSAGES}?partition=0&ack=owner");
     let reply = ask_as(&router, "POST", &path, batch::CONTENT_TYPE, body).await;
     assert_eq!(reply.body["results"][0]["first_offset"], 3);
     cluster.partition("orders", 0, |row| {
@@ -67,12 +69,54 @@ async fn records_come_in_three_forms() {
     });
 }
 
+/// R43, R45, R46: any node accepts records of any partition, whoever owns it and whatever state it
+/// is in; all of a request, or none.
+#[tokio::test]
+async fn any_node_accepts_records_of_any_partition() {
+    let (cluster, router) = cluster();
+    cluster.partition("orders", 1, |row| row.frozen = true);
+    let path = format!("{MESSAGES}?partition=1");
+    let reply = ask_as(&router, "POST", &path, "text/plain", "one").await;
+    assert_eq!((reply.status, &reply.body), (StatusCode::OK, &json!({"accepted": 1})));
+    let body = json!({"messages": [{"key": key_of(1), "value": "two"}, {"value": "three"}]});
+    let reply = ask(&router, "POST", MESSAGES, &body.to_string()).await;
+    assert_eq!((reply.status, &reply.body), (StatusCode::OK, &json!({"accepted": 2})));
+    assert_eq!(cluster.values("orders", 1), ["one", "two"]);
+    let reply =
+        ask_as(&router, "POST", &format!("{MESSAGES}?partition=3"), "text/plain", "x").await;
+    assert_eq!(error(&reply), (404, "unknown_partition", false));
+    let reply = ask_as(&router, "POST", &format!("{MESSAGES}?ack=all"), "text/plain", "x").await;
+    assert_eq!(error(&reply), (400, "bad_request", false));
+}
+
+/// L4, H23: what is not accepted says whether to come again, and when.
+#[tokio::test]
+async fn records_that_are_not_accepted_may_be_sent_elsewhere() {
+    let (cluster, router) = cluster();
+    let retry_after = std::time::Duration::from_millis(2100);
+    for (refusal, code, seconds) in [
+        (ServiceError::Full { retry_after }, "full", "3"),
+        (ServiceError::Draining, "draining", "1"),
+        (ServiceError::NotAccepting("the disk failed".into()), "not_accepting", "1"),
+        (ServiceError::Busy, "busy", "1"),
+    ] {
+        cluster.change(|state| state.faults = [Fault::Refuse(refusal)].into());
+        let reply = ask_as(&router, "POST", MESSAGES, "text/plain", "x").await;
+        assert_eq!(error(&reply), (503, code, true));
+        assert_eq!(reply.headers[header::RETRY_AFTER], seconds);
+    }
+    let too_large = ServiceError::TooLarge("more than the log may hold".into());
+    cluster.change(|state| state.faults = [Fault::Refuse(too_large)].into());
+    let reply = ask_as(&router, "POST", MESSAGES, "text/plain", "x").await;
+    assert_eq!(error(&reply), (413, "too_large", false));
+}
+
 /// R36: whoever asks the wrong node is told the right one.
 #[tokio::test]
 async fn another_nodes_partition_is_answered_with_its_owner() {
     let (_, router) = cluster();
     let cases = [
-        ("POST", format!("{MESSAGES}?partition=1"), r#"{"messages": [{"value": ""}]}"#),
+        ("POST", format!("{MESSAGES}?partition=1&ack=owner"), r#"{"messages": [{"value": ""}]}"#),
         ("GET", format!("{MESSAGES}?partition=1"), ""),
         ("POST", "/v1/topics/orders/ack?partition=1".into(), r#"{"epoch": 1, "up_to": 1}"#),
     ];
@@ -97,7 +141,7 @@ async fn a_key_decides_and_those_without_take_turns_here() {
     assert_eq!(error(&reply), (421, "not_owner", true));
     let location = reply.headers[header::LOCATION].to_str().expect("text").to_owned();
     let key = key_of(1);
-    assert_eq!(location, format!("http://10.0.0.2:7401{MESSAGES}?partition=1&key={key}"));
+    assert_eq!(location, format!("http://10.0.0.2:7401{MESSAGES}?partition=1&ack=owner&key={key}"));
 }
 
 /// R43, R45, R46, R47.
@@ -125,12 +169,12 @@ async fn what_was_acknowledged_before_a_failure_is_named() {
     // Two parts: partition 0 is frozen, so that 2 is tried, which is full.
     let body =
         json!({"messages": [{"key": key_of(0), "value": "a"}, {"key": key_of(2), "value": "b"}]});
-    let reply = ask(&router, "POST", MESSAGES, &body.to_string()).await;
+    let reply = ask(&router, "POST", OWNER, &body.to_string()).await;
     assert_eq!(error(&reply), (507, "disk_full", true));
     assert_eq!(reply.body["results"], Value::Null);
     let body =
         json!({"messages": [{"key": key_of(0), "value": "a"}, {"key": key_of(1), "value": "b"}]});
-    let reply = ask(&router, "POST", MESSAGES, &body.to_string()).await;
+    let reply = ask(&router, "POST", OWNER, &body.to_string()).await;
     assert_eq!(error(&reply), (421, "not_owner", true));
     assert_eq!(reply.body["results"][0]["partition"], 0);
     assert_eq!(reply.body["results"][0]["records"], 1);

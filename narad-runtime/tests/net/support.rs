@@ -9,7 +9,8 @@ use narad_core::ids::{Incarnation, LogIndex, Name, NodeId, StoreUuid};
 use narad_core::metastore::Addresses;
 use narad_core::peer::{Answer, Request};
 use narad_runtime::net::{
-    Bulk, Directory, Identity, Inbound, ReplySender, Seams, Settings, Transport,
+    Bulk, Deliveries, Delivery, DeliveryReply, Directory, Identity, Inbound, ReplySender, Seams,
+    Settings, Transport,
 };
 use narad_runtime::wire::Wire;
 use narad_runtime::wire::frame::{self, Decoder, Frame, Kind};
@@ -78,14 +79,22 @@ pub(crate) enum Seen {
     Request(Option<NodeId>, Request, ReplySender),
     Unreachable(NodeId),
     Snapshot(NodeId, bool),
+    Delivery(Delivery, DeliveryReply),
 }
 
+#[derive(Clone)]
 struct Recorder(mpsc::UnboundedSender<Seen>);
 
 impl Recorder {
     fn note(&self, seen: Seen) {
         // The test may be over.
         let _ = self.0.send(seen);
+    }
+}
+
+impl Deliveries for Recorder {
+    fn deliver(&self, delivery: Delivery, reply: DeliveryReply) {
+        self.note(Seen::Delivery(delivery, reply));
     }
 }
 
@@ -129,7 +138,9 @@ impl Node {
         world.place(id, listener.local_addr().unwrap().to_string());
         let (sender, seen) = mpsc::unbounded_channel();
         let directory: Arc<dyn Directory> = Arc::clone(world) as _;
-        let seams = Seams { directory, inbound: Arc::new(Recorder(sender)), bulk };
+        let recorder = Arc::new(Recorder(sender));
+        let (inbound, deliveries) = (Arc::clone(&recorder) as _, Some(recorder as _));
+        let seams = Seams { directory, inbound, bulk, deliveries };
         let token = CancellationToken::new();
         let transport = Transport::start(identity(id), listener, seams, settings, &token);
         Self { id, transport: Arc::new(transport), seen }
@@ -138,6 +149,15 @@ impl Node {
     /// Waits for the next thing that this node sees.
     pub(crate) async fn sees(&mut self) -> Seen {
         within("something to see", self.seen.recv()).await.expect("the node lives")
+    }
+
+    /// Waits for the next batch.
+    pub(crate) async fn is_brought(&mut self) -> (Delivery, DeliveryReply) {
+        loop {
+            if let Seen::Delivery(delivery, reply) = self.sees().await {
+                return (delivery, reply);
+            }
+        }
     }
 
     /// Waits for the next request.

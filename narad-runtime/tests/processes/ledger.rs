@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use narad_core::ids::{Epoch, Offset};
 use narad_runtime::client::{
-    Client, ConsumerOptions, Placement, Producer, ProducerOptions, StartAt,
+    Ack, Client, ConsumerOptions, Placement, Producer, ProducerOptions, StartAt,
 };
 use narad_runtime::http::messages::PartResult;
 use narad_runtime::service::Record;
@@ -135,7 +135,8 @@ impl Filler {
         partition: u32,
         record_bytes: usize,
     ) -> Self {
-        let options = ProducerOptions { in_flight_max: 1, ..ProducerOptions::default() };
+        let options =
+            ProducerOptions { ack: Ack::Owner, in_flight_max: 1, ..ProducerOptions::default() };
         let producer = client.producer(topic, options);
         Self { ledger: ledger.clone(), producer, partition, record_bytes, written: 0 }
     }
@@ -151,7 +152,7 @@ impl Filler {
         let values: Vec<Bytes> = (0..bytes.div_ceil(record_bytes)).map(value).collect();
         let records: Vec<Record> = values.iter().cloned().map(record).collect();
         let sent = self.producer.send(Placement::Pinned(partition), &records).await.unwrap();
-        self.ledger.note(&sent.result, None, &values);
+        self.ledger.note(&sent.placed.unwrap(), None, &values);
         self.written += values.len() * record_bytes;
     }
 }
@@ -174,7 +175,7 @@ impl Writers {
         let mut tasks = JoinSet::new();
         for partition in 0..partitions {
             let writer = Writer {
-                path: format!("/v1/topics/{topic}/messages?partition={partition}"),
+                path: format!("/v1/topics/{topic}/messages?partition={partition}&ack=owner"),
                 partition,
                 ports: ports.clone(),
                 ledger: ledger.clone(),

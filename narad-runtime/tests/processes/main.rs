@@ -3,6 +3,7 @@
 #![expect(clippy::print_stdout, reason = "a failure is understood by what was printed before")]
 
 mod bad_input;
+mod data_path;
 mod decommission;
 mod harness;
 mod http;

@@ -22,6 +22,8 @@ pub(super) struct Parcel {
 pub(super) struct Log {
     pub(super) appended: Vec<Appended>,
     pub(super) is_frozen: bool,
+    /// Whether a batch may leave out a number, since all of one was damaged.
+    pub(super) numbers_are_skipped: bool,
     pub(super) freezes: u64,
     /// Which opening of the log it is: what the owner remembers ends with it.
     era: u64,
@@ -66,7 +68,8 @@ impl Log {
             if batch < newest {
                 return Err(SendFault::Stale { newest });
             }
-            let follows = batch.life > newest.life || batch.n == newest.n + 1;
+            let follows =
+                batch.life > newest.life || batch.n == newest.n + 1 || self.numbers_are_skipped;
             assert!(follows, "{batch:?} follows {newest:?} at {partition:?}");
         }
         self.newest.insert(batch.ingress, batch);

@@ -69,6 +69,10 @@ fn step(world: &mut World, what: u8, which: u8) {
             world.cluster.create(u32::from(which) % 4 + 1);
         }
         251 | 252 => world.crash(),
+        253 if which < 60 => {
+            let first = world.dispatch.checkpoint();
+            world.damage(Seq(first.0 + u64::from(which) / 2));
+        }
         _ => {
             world.wake();
         }

@@ -61,6 +61,8 @@ pub(super) struct World {
     pub(super) ingress: BTreeMap<Seq, Stored>,
     pub(super) next: Seq,
     pub(super) checkpoint: Seq,
+    /// Positions whose bytes are damaged.
+    pub(super) damaged: BTreeSet<Seq>,
     pub(super) logs: BTreeMap<PartitionId, Log>,
     /// Copies of batches that are still on the wire.
     pub(super) museum: Vec<Copy>,
@@ -112,6 +114,7 @@ impl World {
             ingress: BTreeMap::new(),
             next: Seq(0),
             checkpoint: Seq(0),
+            damaged: BTreeSet::new(),
             logs: BTreeMap::new(),
             museum: Vec::new(),
             accepted: Vec::new(),
@@ -218,6 +221,12 @@ impl World {
     pub(super) fn end(&mut self, which: usize, how: End) {
         let (op, operation) = self.running.remove(which);
         let outcome = match &operation {
+            Operation::Send { records, .. } | Operation::Carry(records)
+                if records.iter().any(|seq| self.damaged.contains(&seq)) =>
+            {
+                let lost = records.iter().filter(|seq| self.damaged.contains(seq));
+                Outcome::Damaged(lost.collect())
+            }
             Operation::Send { .. } => Outcome::Send(self.send(&operation, how)),
             Operation::Checkpoint(seq) => Outcome::Checkpoint(self.end_checkpoint(*seq, how)),
             Operation::Carry(seqs) => Outcome::Carry(self.end_carry(seqs, how)),
@@ -309,6 +318,7 @@ impl World {
     pub(super) fn deliver(&mut self, copy: &Copy) -> Result<(), SendFault> {
         let Copy { to, partition, epoch, batch, parcels } = copy;
         let log = self.logs.entry(*partition).or_default();
+        log.numbers_are_skipped = !self.damaged.is_empty();
         log.take(&self.cluster.truth, *to, *partition, *epoch, *batch, parcels)?;
         self.arrived.extend(parcels.iter().map(|parcel| parcel.record));
         Ok(())
@@ -350,15 +360,26 @@ impl World {
         self.life = self.life.next();
         self.now = Instant::ORIGIN;
         let mut waybills = Vec::new();
-        for (_, stored) in self.ingress.range_mut(self.checkpoint..) {
+        for (seq, stored) in self.ingress.range_mut(self.checkpoint..) {
             self.parcels += 1;
             stored.parcel.n = self.parcels;
-            waybills.push(stored.waybill);
+            if !self.damaged.contains(seq) {
+                waybills.push(stored.waybill);
+            }
         }
         let found = Found { next: self.next, waybills };
         self.dispatch = Dispatch::new(&self.config, ME, self.life, found, &mut self.out);
         assert!(self.out.is_empty());
         self.handle(Event::Restored);
+    }
+
+    /// The bytes of a record are damaged in the ingress log, for good.
+    pub(super) fn damage(&mut self, seq: Seq) {
+        if let Some(stored) = self.ingress.get(&seq) {
+            self.damaged.insert(seq);
+            // Nobody can ask for more of it.
+            self.arrived.insert(stored.parcel.record);
+        }
     }
 
     pub(super) fn apply(&mut self) -> bool {

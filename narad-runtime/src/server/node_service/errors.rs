@@ -2,13 +2,15 @@
 
 use narad_core::controller::preflight::Blocker;
 use narad_core::cursor;
+use narad_core::dispatch::Refused as Full;
 use narad_core::freeze::gate::Refused;
 use narad_core::metastore::Reason;
 use narad_core::node::AskError;
 
 use crate::broker::{ProduceError, SlotError};
+use crate::ingress::IngressError;
 use crate::log::LogError;
-use crate::node_loop::Stopped;
+use crate::node_loop::{NotAccepted, Stopped};
 use crate::service::ServiceError;
 
 impl From<Stopped> for ServiceError {
@@ -76,6 +78,26 @@ impl From<ProduceError> for ServiceError {
             ProduceError::NotOpen => Self::NotServing,
             ProduceError::Busy => Self::Busy,
             ProduceError::Abandoned => Self::OutcomeUnknown,
+        }
+    }
+}
+
+impl From<NotAccepted> for ServiceError {
+    fn from(error: NotAccepted) -> Self {
+        match error {
+            NotAccepted::Refused(Full::Full { retry_after }) => Self::Full { retry_after },
+            NotAccepted::Refused(Full::Draining) => Self::Draining,
+            NotAccepted::Refused(error @ Full::TooLarge { .. }) => {
+                Self::TooLarge(error.to_string())
+            }
+            NotAccepted::Log(error) => match error {
+                error if error.is_full() => Self::DiskFull,
+                IngressError::Busy => Self::Busy,
+                IngressError::TooLarge { .. } => Self::TooLarge(error.to_string()),
+                IngressError::Empty => Self::Invalid(error.to_string()),
+                // The records may be there all the same; whoever sends them again is told so.
+                error => Self::NotAccepting(error.to_string()),
+            },
         }
     }
 }

@@ -30,6 +30,7 @@ pub(crate) enum Purpose {
     Snapshot = 2,
     Bulk = 3,
     Join = 4,
+    Delivery = 5,
 }
 
 #[derive(Clone, PartialEq, Message)]
