@@ -176,6 +176,9 @@ impl Node {
             }
         };
         let settled = tickets.into_iter().map(settle).collect();
+        if let Settle::Extend { .. } = how {
+            self.cluster.state().extended += 1;
+        }
         self.cluster.changed.notify_waiters();
         Ok(settled)
     }
