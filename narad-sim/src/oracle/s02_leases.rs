@@ -78,6 +78,15 @@ impl Leases {
         self.heard.retain(|(leader, ..), _| *leader != node);
     }
 
+    /// Whether a node may serve what is in play, by the last word of its own.
+    pub(super) fn may_serve(&self, node: NodeId, part: &Part, cx: &Cx<'_>) -> bool {
+        let authority = self.nodes.get(&node).and_then(|holder| holder.authority);
+        let Some((authority, now)) = authority.zip(cx.look.local(node)) else { return false };
+        let gate = part.serving.iter().find(|serving| serving.node == node);
+        gate.is_some_and(|gate| !gate.in_play || authority.lease_until > now)
+            && authority.registered.is_some()
+    }
+
     pub(super) fn asks(&mut self, node: NodeId, op: OpId, at: Instant) {
         let beats = &mut self.nodes.entry(node).or_default().beats;
         if beats.len() >= BEATS_MAX {
