@@ -30,14 +30,18 @@ mod backoff;
 mod consumer;
 mod endpoint;
 mod error;
+mod owner;
 mod producer;
+mod reader;
 mod routes;
+mod settle;
 mod transport;
 
-pub use consumer::{AckOutcome, Consumer, ConsumerOptions, Delivery, StartAt};
+pub use consumer::{Consumer, ConsumerOptions, Delivery};
 pub use endpoint::{Endpoint, EndpointError};
 pub use error::{ClientError, Tried};
 pub use producer::{Ack, Delivered, Placement, Producer, ProducerOptions, SendError, Totals};
+pub use reader::{Reader, ReaderOptions, StartAt, Stretch};
 use routes::Known;
 use transport::{Answer, CallError, Request, Transport};
 
@@ -298,6 +302,15 @@ impl Client {
     #[must_use]
     pub fn producer(&self, topic: &str, options: ProducerOptions) -> Producer {
         Producer::new(self.clone(), topic, options)
+    }
+
+    /// Makes a reader of one topic, which takes nothing from anybody.
+    ///
+    /// # Errors
+    ///
+    /// If the topic or the partition does not exist or no node can be reached.
+    pub async fn reader(&self, topic: &str, options: ReaderOptions) -> Result<Reader, ClientError> {
+        Reader::new(self.clone(), topic, options).await
     }
 
     /// Makes a consumer of all partitions of one topic.

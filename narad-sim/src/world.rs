@@ -323,7 +323,7 @@ impl World {
             Local::ReopenIngress => self.reopen_ingress(machine),
             Local::Flush => self.flush(machine),
             Local::Sweep => self.sweep(machine),
-            Local::Tell(event) => self.tell(machine, *event),
+            Local::Tell(event) => self.tell_boxed(machine, event),
             Local::Send(message) => self.send(*message),
         }
     }
@@ -371,8 +371,12 @@ impl World {
     }
 
     pub(crate) fn tell(&mut self, machine: usize, event: Event) {
+        self.tell_boxed(machine, Box::new(event));
+    }
+
+    pub(crate) fn tell_boxed(&mut self, machine: usize, event: Box<Event>) {
         self.recorder.told(machine, &event);
-        self.feed(machine, Input::Event(Box::new(event)));
+        self.feed(machine, Input::Event(event));
     }
 
     /// Gives a process an input and carries out what it asks for.

@@ -145,6 +145,14 @@ pub struct SettledView {
     pub owner: Option<String>,
 }
 
+impl SettledView {
+    /// Whether what was asked for is so, by this request or by an earlier one.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.error.is_none() || self.code == "already_acked"
+    }
+}
+
 /// Where the consumers of a topic stand.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OffsetsBody {

@@ -54,6 +54,8 @@ pub(crate) struct Partition {
 
 #[derive(Debug, Default)]
 pub(crate) struct State {
+    /// Requests to keep records longer.
+    pub(crate) extended: u64,
     /// How far the clock of reservations has come.
     pub(crate) clock: Duration,
     pub(crate) members: Vec<MemberView>,

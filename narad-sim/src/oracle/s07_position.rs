@@ -88,8 +88,8 @@ pub(super) fn stands(
     }
     prove(part, node, epoch, committed, cx);
     part.consumers.committed = Some(committed);
-    if part.consumers.taken.first().is_some_and(|first| *first < committed) {
-        part.consumers.taken = part.consumers.taken.split_off(&committed);
+    while part.consumers.taken.first().is_some_and(|first| *first < committed) {
+        part.consumers.taken.pop_first();
     }
 }
 

@@ -316,7 +316,11 @@ impl World {
         let count = self.up.iter().filter(|up| **up).count();
         let nth = self.clients.random.below(count as u64);
         let nth = usize::try_from(nth).ok()?;
-        let from = self.up.iter().enumerate().filter(|(_, up)| **up).nth(nth)?.0;
+        let from = if count == self.up.len() {
+            (nth < count).then_some(nth)?
+        } else {
+            self.up.iter().enumerate().filter(|(_, up)| **up).nth(nth)?.0
+        };
         if let Some(to) = at {
             return Some((from, to));
         }

@@ -126,7 +126,7 @@ impl Replicated {
     /// Returns the term of Raft; the abstract log has none.
     pub(crate) fn term(&self) -> u64 {
         match self {
-            Self::Raft(replica) => replica.raft().status().leadership.term.0,
+            Self::Raft(replica) => replica.raft().leadership().term.0,
             Self::Abstract(_) => 0,
         }
     }

@@ -71,7 +71,8 @@ impl World {
                 return self.begin_batch(machine, partition);
             }
         };
-        let (mut from, mut records): (Vec<_>, Vec<Record>) = (Vec::new(), Vec::new());
+        let mut from = Vec::with_capacity(appending.waiting.len().min(Self::APPEND_RECORDS_MAX));
+        let mut records: Vec<Record> = Vec::new();
         while records.len() < Self::APPEND_RECORDS_MAX {
             let Some(next) = appending.waiting.pop_front_if(|one| joins(one)) else { break };
             records.append(&mut next.records());

@@ -62,6 +62,12 @@ impl Node {
         topic: &str,
         wanted: Reserve,
     ) -> Result<Handed, ServiceError> {
+        self.cluster.change(|state| {
+            let rows = state.topics.get_mut(topic).map(|(_, rows)| rows).into_iter().flatten();
+            let asked =
+                (0..).zip(rows).filter(|(n, _)| wanted.partition.is_none_or(|one| one == *n));
+            asked.for_each(|(_, row)| row.fetches += 1);
+        });
         let try_now = || {
             let partitions = match wanted.partition {
                 Some(partition) => vec![partition],
@@ -119,7 +125,6 @@ impl Node {
             )
         };
         let handed = self.owned(topic, partition, |row| {
-            row.fetches += 1;
             let reserved = row.cursor().reserve(now, wanted.records_max, wanted.visibility);
             let reserved = reserved.map_err(|refused| match refused {
                 Refused::TooManyInFlight { max } => ServiceError::TooManyInFlight { max },
@@ -171,6 +176,9 @@ impl Node {
             }
         };
         let settled = tickets.into_iter().map(settle).collect();
+        if let Settle::Extend { .. } = how {
+            self.cluster.state().extended += 1;
+        }
         self.cluster.changed.notify_waiters();
         Ok(settled)
     }
