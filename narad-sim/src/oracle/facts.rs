@@ -331,7 +331,8 @@ impl Oracle {
                 if let (Some(part), Some(all)) = (self.book.parts.get(&partition), healed) {
                     l5_serving::refused(part, node, &all, cx);
                     if self.leases.may_serve(node, part, cx) {
-                        l5_serving::refused_while_frozen(part, node, cx);
+                        let life = self.book.life(node);
+                        l5_serving::refused_while_frozen(part, (node, life), cx);
                     }
                 }
             }

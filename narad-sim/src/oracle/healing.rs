@@ -212,7 +212,7 @@ impl Book {
             if !quiet {
                 s11_delivery::finish(part, deliveries, &left, moment, cx);
             }
-            let is_busy = cx.now.since(part.delivered.max(part.grew)) <= moment;
+            let is_busy = s11_delivery::is_under_way(part, moment, cx);
             for acked in &part.acked {
                 if quiet || is_busy || s01_no_gap::is_excused(part, acked, &left) {
                     excused.insert(acked.id);

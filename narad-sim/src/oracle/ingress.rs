@@ -142,6 +142,7 @@ impl Log {
         // What is behind the checkpoint has no place of its own any more.
         self.records.retain(|root, _| self.at.contains_key(root));
         self.past.clear();
+        self.disturbed.clear();
     }
 
     /// Records are durable a second time.
@@ -197,7 +198,6 @@ impl Log {
             self.life = batch.life;
             self.since = now;
             self.order.clear();
-            self.disturbed.clear();
         }
     }
 }

@@ -6,7 +6,7 @@
 //! time, an owner that is registered, has a lease and is frozen must not turn a consumer away for
 //! that.
 
-use narad_core::ids::NodeId;
+use narad_core::ids::{Incarnation, NodeId};
 use narad_core::metastore::Assignment;
 
 use super::healing::Healed;
@@ -44,15 +44,20 @@ pub(super) fn check(part: &Part, row: &Assignment, all: &Healed<'_>, cx: &mut Cx
 }
 
 /// A reader was turned away by a node that may serve: a freeze is no reason (R48).
-pub(super) fn refused_while_frozen(part: &Part, node: NodeId, cx: &mut Cx<'_>) {
+pub(super) fn refused_while_frozen(
+    part: &Part,
+    (node, life): (NodeId, Incarnation),
+    cx: &mut Cx<'_>,
+) {
     let present = part.last().map(|last| (last.owner, last.epoch));
     let frozen = part
         .freezes
         .iter()
         .any(|frozen| frozen.until.is_none() && present == Some((frozen.node, frozen.token.epoch)));
     let serves = part.serving.iter().any(|it| present == Some((it.node, it.epoch)));
-    // Its consumers had been served before it froze.
-    let had_begun = part.consumers.life.is_some_and(|(owner, ..)| owner == node);
+    // Its consumers had been served before it froze, in the same life of the node.
+    let served = part.consumers.life.map(|(owner, life, _)| (owner, life));
+    let had_begun = served == Some((node, life));
     if frozen && serves && had_begun && present.is_some_and(|(owner, _)| owner == node) {
         cx.breach("L5", part.id, || format!("{node:?} turns a consumer away while it is frozen"));
     }

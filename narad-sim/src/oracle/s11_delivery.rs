@@ -59,10 +59,18 @@ pub(super) fn handed_out(
     }
 }
 
+/// Whether consumers may not have come to the end yet: something came or was delivered within a
+/// moment, or is reserved. Who leaves much unacknowledged is given nothing until that is free again,
+/// and then the same records before new ones.
+pub(super) fn is_under_way(part: &Part, moment: Duration, cx: &Cx<'_>) -> bool {
+    let local = part.consumers.opened_by.and_then(|node| cx.look.local(node));
+    let until = part.consumers.held.last().map(|(until, _)| until.after(moment));
+    cx.now.since(part.delivered.max(part.grew)) <= moment
+        || until.is_some_and(|until| local.is_some_and(|now| now <= until))
+}
+
 /// Whatever was acknowledged in a partition that is served was delivered. `left`: nodes that report
-/// that they hold what a flip left behind. `moment`: how long nothing has been delivered if its
-/// consumers have come to the end. One that leaves much unacknowledged is given the same records
-/// again before it is given new ones.
+/// that they hold what a flip left behind. `moment`: see [`is_under_way`].
 pub(super) fn finish(
     part: &Part,
     deliveries: &Deliveries,
@@ -70,7 +78,7 @@ pub(super) fn finish(
     moment: Duration,
     cx: &mut Cx<'_>,
 ) {
-    if cx.now.since(part.delivered.max(part.grew)) <= moment || part.has_holes() {
+    if is_under_way(part, moment, cx) || part.has_holes() {
         return;
     }
     let missed = part.acked.iter().find(|acked| {

@@ -378,9 +378,13 @@ impl Draft<'_> {
     /// Whether any node accepts records, or owners alone. Drawn last, so that the rest of a seed is
     /// the same either way.
     fn ingress(&mut self) {
+        let is_deadly = self.leans(Bias::Death);
         let dice = &mut self.dice;
         if dice.happens(30) {
             self.scenario.workload.consume.extend = *dice.pick(&[Chance(0.02), Chance(0.2)]);
+        }
+        if dice.happens(if is_deadly { 60 } else { 30 }) {
+            self.scenario.workload.consume.persist = dice.secs(5, 20);
         }
         if !dice.happens(50) {
             return;

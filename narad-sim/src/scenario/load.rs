@@ -139,6 +139,8 @@ section! {
         "old_owner" old_owner: def Chance = Chance(0.0) => "0.1";
         /// After how long a reservation that was not acknowledged comes again.
         "visibility" visibility: def Duration = Duration::from_secs(5) => "\"5s\"";
+        /// How long an acknowledgement that nobody has taken is made again, once a second.
+        "persist" persist: def Duration = Duration::ZERO => "\"10s\"";
         /// When they begin.
         "from" from: def Duration = Duration::ZERO => "\"1s\"";
     }
@@ -196,6 +198,7 @@ impl Consume {
             never: Chance(0.0),
             nack: Chance(0.0),
             extend: Chance(0.0),
+            persist: Duration::ZERO,
             old_owner: Chance(0.0),
             visibility: Duration::from_secs(5),
             from: Duration::ZERO,

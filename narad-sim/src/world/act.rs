@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use narad_core::ids::NodeId;
 
-use super::consumers::Then;
+use super::consumers::{Then, Word};
 use super::message::Settle;
 use super::observe::At;
 use super::script::Place;
@@ -305,7 +305,8 @@ impl World {
                 let current = newest.map_or(1, |row| row.epoch.0);
                 let epoch = narad_core::ids::Epoch(epoch.unwrap_or(current));
                 let offset = narad_core::ids::Offset(*offset);
-                self.settle(partition, Settle::Offset(epoch, offset), at);
+                let settle = Settle::Offset(epoch, offset);
+                self.settle(Word { partition, settle, at, until: self.now });
             }
             Action::Retain { partition, keep_bytes } => {
                 let Some(partition) = self.partition(partition) else { return };

@@ -13,9 +13,9 @@ use narad_core::ids::{PartitionId, TopicId};
 use narad_core::metastore::State;
 use rustc_hash::FxHashMap;
 
-use super::consumers::{Consumer, Then};
+use super::consumers::{Consumer, Then, Word};
 use super::machine::Machine;
-use super::message::{Message, Payload, Produced, Settle};
+use super::message::{Message, Payload, Produced};
 use super::{Due, World};
 use crate::random::Random;
 use crate::scenario::{Address, Produce as Production, Route, Via, Workload};
@@ -52,8 +52,8 @@ pub(crate) enum ClientDue {
     Fetch(PartitionId),
     /// Retention is applied at the owner.
     Retain(PartitionId),
-    /// What becomes of a record is said: to a given machine, or to the owner.
-    Settle(PartitionId, Settle, Option<usize>),
+    /// What becomes of a record is said.
+    Settle(Word),
 }
 
 /// All clients.
@@ -104,7 +104,7 @@ pub(super) enum Waiting {
         then: Option<Then>,
         at: Option<usize>,
     },
-    Acked,
+    Settled(Word),
 }
 
 impl Clients {
@@ -263,7 +263,7 @@ impl World {
             ClientDue::Retain(partition) => self.retain_next(partition),
             ClientDue::GiveUp => self.clients_give_up(),
             ClientDue::Fetch(partition) => self.fetch_if_due(partition),
-            ClientDue::Settle(partition, settle, at) => self.settle(partition, settle, at),
+            ClientDue::Settle(word) => self.settle(word),
         }
     }
 
@@ -386,7 +386,8 @@ impl World {
                 self.offer_unsure(offer);
             }
             Some(Waiting::Fetched { partition, .. }) => self.fetch_again(partition),
-            Some(Waiting::Reserved { .. } | Waiting::Acked) | None => {}
+            Some(Waiting::Settled(word)) => self.settle_again(word),
+            Some(Waiting::Reserved { .. }) | None => {}
         }
     }
 

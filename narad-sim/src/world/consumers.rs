@@ -30,6 +30,8 @@ pub(super) struct Consumer {
 impl Consumer {
     /// How long a consumer waits for something new before it asks all the same.
     const POLL_EVERY: Duration = Duration::from_millis(500);
+    /// After how long it says again what nobody has taken.
+    const SAID_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
     pub(super) const fn new(random: Random) -> Self {
         Self { was: None, due: None, earliest: Time::ZERO, backstop: None, has_news: false, random }
@@ -138,10 +140,12 @@ impl World {
                         Then::Nack => Settle::Nack(handle, Duration::ZERO),
                         Then::Extend => Settle::Extend(handle, visibility),
                     };
-                    self.settle(partition, settle, at);
+                    self.settle(Word { partition, settle, at, until: self.now });
                 }
             }
-            Some(Waiting::Reserved { then: None, .. } | Waiting::Produced(..) | Waiting::Acked)
+            Some(
+                Waiting::Reserved { then: None, .. } | Waiting::Produced(..) | Waiting::Settled(..),
+            )
             | None => {}
         }
     }
@@ -181,33 +185,60 @@ impl World {
                 settle = Settle::Nack(*handle, rest);
             }
             if random.happens(consume.extend.0) {
-                let extend = Settle::Extend(*handle, consume.visibility);
+                let settle = Settle::Extend(*handle, consume.visibility);
                 let early = self.now.after(delay / 2);
-                self.schedule(early, Due::Client(ClientDue::Settle(partition, extend, at)));
+                let word = Word { partition, settle, at, until: early };
+                self.schedule(early, Due::Client(ClientDue::Settle(word)));
             }
-            let due = ClientDue::Settle(partition, settle, at);
-            self.schedule(self.now.after(delay), Due::Client(due.clone()));
+            let due = self.now.after(delay);
+            let word = Word { partition, settle, at, until: due.after(consume.persist) };
+            self.schedule(due, Due::Client(ClientDue::Settle(word)));
             if twice {
-                self.schedule(self.now.after(2 * delay), Due::Client(due));
+                self.schedule(self.now.after(2 * delay), Due::Client(ClientDue::Settle(word)));
             }
         }
     }
 
     /// Says what becomes of a record, to the owner that some node names or to a given machine.
-    pub(crate) fn settle(&mut self, partition: PartitionId, settle: Settle, at: Option<usize>) {
-        let Some((by, to)) = self.route(partition, at) else { return };
-        let request = self.clients.request(Waiting::Acked);
+    pub(crate) fn settle(&mut self, word: Word) {
+        let Word { partition, settle, at, .. } = word;
+        let Some((by, to)) = self.route(partition, at) else { return self.settle_again(word) };
+        let request = self.clients.request(Waiting::Settled(word));
         let ack = Ack { request, partition, settle };
         self.send_as_client(by, to, request, Payload::Ack(ack));
     }
 
-    /// Whatever was not taken is delivered again in time.
-    pub(super) fn ack_ended(&mut self, request: RequestNo, taken: bool) {
-        self.clients.waiting.remove(&request);
-        if !taken {
-            self.recorder.count("consumers-refused");
+    /// What was not taken is said again, if the consumer is one that does; the record is delivered
+    /// again in time, else.
+    pub(super) fn settle_again(&mut self, word: Word) {
+        let at = self.now.after(Consumer::SAID_AGAIN_AFTER);
+        if at <= word.until {
+            // The owner may be another one by then.
+            let word = Word { at: None, ..word };
+            self.schedule(at, Due::Client(ClientDue::Settle(word)));
         }
     }
+
+    pub(super) fn settled(&mut self, request: RequestNo, taken: bool) {
+        let waiting = self.clients.waiting.remove(&request);
+        if !taken {
+            self.recorder.count("consumers-refused");
+            if let Some(Waiting::Settled(word)) = waiting {
+                self.settle_again(word);
+            }
+        }
+    }
+}
+
+/// What a consumer says of a record.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Word {
+    pub(crate) partition: PartitionId,
+    pub(crate) settle: Settle,
+    /// A given machine; the owner that some node names, else.
+    pub(crate) at: Option<usize>,
+    /// It is said again until then, while nobody takes it.
+    pub(crate) until: Time,
 }
 
 /// What is done with what a step has reserved.

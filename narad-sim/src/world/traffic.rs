@@ -283,7 +283,7 @@ impl World {
                 self.produce_ended(request, outcome);
             }
             Payload::Fetched { request, outcome } => self.fetch_ended(request, outcome),
-            Payload::Acked { request, taken, .. } => self.ack_ended(request, taken),
+            Payload::Acked { request, taken, .. } => self.settled(request, taken),
         }
     }
 
@@ -364,7 +364,7 @@ impl World {
             Payload::Fetch(fetch) => {
                 self.fetch_ended(fetch.request, super::message::Fetched::Refused);
             }
-            Payload::Ack(ack) => self.ack_ended(ack.request, false),
+            Payload::Ack(ack) => self.settled(ack.request, false),
             Payload::Answer { .. }
             | Payload::Refused { .. }
             | Payload::Bytes { .. }

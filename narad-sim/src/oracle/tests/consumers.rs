@@ -98,4 +98,17 @@ fn consumers_go_on_through_a_freeze() {
         let broken = bench.broken().contains(&"L5");
         assert_eq!(broken, frozen && leased, "{:?}", bench.broken());
     }
+
+    // A life that has only just begun takes its time, whatever the one before it had frozen.
+    let mut bench = ten();
+    bench.stand_at(1, 1, 0, 10);
+    let lease_until = Instant::from_origin(Duration::from_mins(1));
+    bench.plan(2);
+    let token = bench.token(1);
+    bench.capture(1, BIRTH, token, at(0, &[]));
+    bench.tell(Fact::Started { node: N1, life: Incarnation(3) });
+    let authority = Authority { registered: Some(Incarnation(3)), lease_until };
+    bench.tell(Fact::Authority { node: N1, authority });
+    bench.tell(Fact::ReadRefused(N1, bench.p(0)));
+    assert!(!bench.broken().contains(&"L5"), "{:?}", bench.broken());
 }

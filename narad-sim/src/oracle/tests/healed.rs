@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::oracle::End;
+use narad_core::cursor::{Reserved, Run};
 use narad_core::mover::Waiting;
 use narad_core::node::CallFault;
 
@@ -276,4 +277,26 @@ fn a_record_that_was_never_delivered_is_found() {
     later(&mut bench);
     bench.oracle.finish_liveness(0, &bench.sight);
     assert!(!bench.broken().contains(&"S11"));
+}
+
+/// Covers S11: what consumers have reserved and not acknowledged comes first, once it is free again.
+#[test]
+fn nothing_new_is_due_while_consumers_hold_what_they_were_given() {
+    for holds in [true, false] {
+        let mut bench = Bench::cluster(3);
+        bench.sight.has_clocks = true;
+        bench.run_node(1);
+        bench.write(1, Attempt::birth(N1), 1, &[11, 12]);
+        bench.deliver(1, 1, 0, &[11], 2);
+        healing(&mut bench);
+        later(&mut bench);
+        let now = bench.sight.local(N1).expect("there are clocks");
+        let until = if holds { now } else { Instant::from_origin(Duration::ZERO) };
+        let runs = vec![Run { first: Offset(0), end: Offset(1), delivery: Delivery(1) }];
+        let reserved = Reserved { epoch: Epoch(1), until, runs };
+        let (node, partition) = (N1, bench.p(0));
+        bench.tell(Fact::Reserved { node, partition, reserved: &reserved, most: 1, back: None });
+        bench.oracle.finish_liveness(0, &bench.sight);
+        assert_eq!(bench.broken().contains(&"S11"), !holds);
+    }
 }

@@ -64,6 +64,7 @@ pub(super) const GADGETS: &[Gadget] = gadgets! {
     hunted::late_thaw => Freeze;
     hunted::late_capture => Freeze;
     hunted::hidden_tail => Freeze Death Disk Restart;
+    hunted::fetched_ahead => Death;
     hunted::old_session => Death Network Flip;
     hunted::drained_after_death => Death Membership;
     hunted::erased => Disk Power;

@@ -5,7 +5,8 @@ use std::time::Duration;
 use super::super::Draft;
 use crate::scenario::step::{Filter, On, Stage, Step, When};
 use crate::scenario::{
-    Action, Bytes, Files, Keep, Label, Machine, MetastoreKind, PartitionName, Rate, Side, Who,
+    Action, Between, Bytes, Files, Keep, Label, Machine, MetastoreKind, PartitionName, Rate, Side,
+    Via, Who,
 };
 
 /// H23: all partitions of a topic leave their nodes at once.
@@ -159,6 +160,33 @@ pub(in crate::scenario::draw) fn promoted(draft: &mut Draft<'_>) {
         let quiet = Action::Load { per_second: Rate(0.0), partition: Some(partition) };
         draft.push(Step::new(When::on(over), quiet));
     }
+}
+
+/// H44: a source dies with records that its consumers have, and its copy has not; they acknowledge
+/// them where other records have those offsets by then.
+pub(super) fn fetched_ahead(draft: &mut Draft<'_>) {
+    let partition = draft.partition();
+    draft.sent(&partition);
+    let label = draft.label("ahead");
+    let event = Draft::first(Stage::Effect, "prepare", &partition);
+    draft.push(Step::new(When::on(event), Action::Hold {}).labelled(&label));
+    let owner = Who::Owner(partition.clone());
+    let written = Action::Produce {
+        partition,
+        records: *draft.dice.pick(&[20, 5, 60]),
+        bytes: None,
+        node: Some(owner.clone()),
+        via: Some(Via::Direct),
+        address: None,
+    };
+    let gap = draft.dice.millis(1, 200);
+    draft.push(Step::new(since(&label, gap), written));
+    let gap = gap + draft.dice.millis(100, 800);
+    let dies = Action::Kill { node: owner, lasting: Some(draft.for_long()) };
+    draft.push(Step::new(since(&label, gap), dies));
+    let consume = &mut draft.scenario.workload.consume;
+    consume.lag = Between::micros(200_000, 2_000_000);
+    consume.persist = draft.dice.secs(10, 25);
 }
 
 /// H37: a node that was promoted away from comes back, and is to leave.
