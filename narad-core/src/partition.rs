@@ -197,6 +197,8 @@ pub struct Manifest {
 pub struct Recovered {
     /// The staging area, if it has a readable manifest.
     pub staging: Option<Manifest>,
+    /// There is one without a readable manifest: nothing can be built on it.
+    pub unlisted: bool,
     /// Installed directories, by the attempt that names them, each with the manifest it was
     /// installed from (`None` for a log that was born here).
     pub installed: Vec<(Attempt, Option<Manifest>)>,

@@ -158,7 +158,8 @@ impl Node {
             .collect();
         let copy = found.staging.as_ref();
         let behind = copy.and_then(|manifest| self.left_in_staging(partition, manifest));
-        if found.staging.is_some() && behind.is_none() && self.is_source_safe(partition, found) {
+        let is_staged = found.staging.is_some() || found.unlisted;
+        if is_staged && behind.is_none() && self.is_source_safe(partition, found) {
             doomed.push(What::Staging);
         }
         let mut residues: Vec<Residue> = attempts()
@@ -170,7 +171,7 @@ impl Node {
                 matches!(verdict(attempt), Verdict::Residue { .. } | Verdict::Forgotten)
             });
         residues.extend(behind);
-        let all = found.installed.len() + usize::from(found.staging.is_some());
+        let all = found.installed.len() + usize::from(is_staged);
         if residue {
             self.sweeps.residue.insert(partition);
         } else {

@@ -148,6 +148,7 @@ impl SegmentStore {
             if entry.name == STAGING && entry.is_dir {
                 let (staging, problems) = Staging::load(&*self.disk, p)?;
                 recovered.staging = staging.manifest().cloned();
+                recovered.unlisted = recovered.staging.is_none();
                 found.problems.extend(problems);
             } else if let Some(attempt) = layout::parse_attempt(&entry.name) {
                 let manifest = manifest::load(&*self.disk, &path)?.unwrap_or_else(|error| {

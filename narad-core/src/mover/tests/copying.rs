@@ -28,7 +28,7 @@ fn the_session_is_durable_before_the_first_copy() {
 /// then dropped.
 #[test]
 fn the_manifest_forgets_before_the_disk_does() {
-    let found = Recovered { staging: Some(manifest(vec![staged(64)])), installed: vec![] };
+    let found = Recovered { staging: Some(manifest(vec![staged(64)])), ..Recovered::default() };
     let mut bench = Bench::new(found);
     bench.answer(Outcome::ReadRow(Ok(Some(row()))));
     let effects = bench.answer(Outcome::List(Ok(listing(100))));

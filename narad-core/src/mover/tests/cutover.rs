@@ -180,11 +180,11 @@ fn a_changed_plan_resolves_a_flip_under_way() {
 fn a_restart_resolves_then_checks() {
     let earlier = Attempt { no: AttemptNo { incarnation: Incarnation(0), n: 3 }, ..attempt(0) };
     let found = Recovered {
-        staging: None,
         installed: vec![
             (Attempt::birth(B), None),
             (earlier, Some(Manifest { attempt: Some(earlier), ..manifest(vec![staged(64)]) })),
         ],
+        ..Recovered::default()
     };
     let mut bench = Bench::new(found);
     assert_eq!(bench.answer(Outcome::ReadRow(Ok(Some(row())))), [resolve(earlier)]);
@@ -210,8 +210,10 @@ fn a_restart_resolves_then_checks() {
 #[test]
 fn a_resolved_win_reads_the_row_again() {
     let won = attempt(0);
-    let found =
-        Recovered { staging: None, installed: vec![(won, Some(manifest(vec![staged(100)])))] };
+    let found = Recovered {
+        installed: vec![(won, Some(manifest(vec![staged(100)])))],
+        ..Recovered::default()
+    };
     let mut bench = Bench::new(found);
     assert_eq!(bench.answer(Outcome::ReadRow(Ok(Some(row())))), [resolve(won)]);
     let reply = Proposed::Replied(Reply::Applied(Applied::Won(Epoch(4))));

@@ -102,6 +102,7 @@ impl Disk {
     pub(super) fn recovered(&self) -> Recovered {
         Recovered {
             staging: self.staging.as_ref().and_then(|staging| staging.manifest.clone()),
+            unlisted: self.staging.as_ref().is_some_and(|staging| staging.manifest.is_none()),
             installed: self
                 .installed
                 .iter()

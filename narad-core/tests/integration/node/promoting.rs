@@ -341,6 +341,23 @@ fn what_is_staged_from_a_dead_source_stays() {
     assert!(world.machines[&n(2)].disk.is_empty(), "the source has everything");
 }
 
+/// L6: staging that no manifest vouches for goes with the rest, in the same life.
+#[test]
+fn what_no_manifest_vouches_for_goes_too() {
+    let (mut world, partition) = staged(3, 42);
+    world.crash(n(1));
+    world.until("it is dead", World::SECOND * 8, |world| {
+        matches!(world.log.state.member(n(1)).unwrap().status, Status::Dead(_))
+    });
+    world.ask(n(3), narad_core::node::Ask::Abort(partition));
+    world.run(World::SECOND * 5);
+    let disk = &mut world.machines.get_mut(&n(2)).unwrap().disk;
+    disk.get_mut(&partition).unwrap().staging.as_mut().unwrap().manifest = None;
+    world.heal();
+    world.run(World::SECOND * 8);
+    assert!(world.machines[&n(2)].disk.is_empty(), "the source has everything");
+}
+
 /// H14, H37, R86: a node with records that nobody else is known to have does not leave; once they
 /// have been produced again it does.
 #[test]

@@ -151,6 +151,7 @@ impl Area {
             self.installed.iter().map(|(attempt, found)| (*attempt, found.manifest.clone()));
         Recovered {
             staging: self.staging.as_ref().and_then(|staging| staging.manifest.clone()),
+            unlisted: self.staging.as_ref().is_some_and(|staging| staging.manifest.is_none()),
             installed: installed.collect(),
         }
     }
