@@ -108,12 +108,12 @@ fn everybody_is_answered_whether_they_take_turns_or_not() {
 #[test]
 fn a_write_waits_for_those_who_were_just_answered() {
     let group = Items::new(LIMITS);
-    group.lock().patience = Duration::from_secs(60);
+    group.lock().patience = Duration::from_mins(1);
     let alone = group.produce(Item(1, 1), count).unwrap();
     assert_eq!((alone, group.lock().expected), (Ok(1), 1));
     {
         let mut queue = group.lock();
-        (queue.expected, queue.patience) = (2, Duration::from_secs(60));
+        (queue.expected, queue.patience) = (2, Duration::from_mins(1));
     }
     let both = thread::scope(|scope| {
         let produce = || group.produce(Item(1, 1), count).unwrap();
@@ -121,7 +121,7 @@ fn a_write_waits_for_those_who_were_just_answered() {
     });
     assert_eq!(both, [Ok(2), Ok(2)]);
     let ticket = group.submit(Item(1, 1)).unwrap();
-    group.lock().patience = Duration::from_secs(60);
+    group.lock().patience = Duration::from_mins(1);
     assert!(group.write_once(count), "whoever drives it by hand waits for nobody");
     assert_eq!(ticket.wait(), Ok(1));
 }
