@@ -162,7 +162,6 @@ impl Server {
         let (accepting, waiting) = accepting::open(disk, settings, &handle)?;
         let ingress = Arc::clone(&accepting.ingress);
         let cancel = CancellationToken::new();
-        tokio::spawn(Arc::clone(&ingress).keep_open(cancel.clone()));
         let bulk = Arc::new(transfer::Server::new(
             Arc::new(LiveBytes::new(Arc::clone(&broker))),
             Arc::clone(&throttle),
@@ -244,12 +243,13 @@ impl Server {
             handle.clone(),
             Arc::clone(&broker),
             admitted.node,
-            ingress,
+            Arc::clone(&ingress),
             topics,
         ));
         let router = http::router(Arc::clone(&service) as Arc<dyn Service>, settings.http.clone());
         let ended = cancel.clone().cancelled_owned();
         let http = tokio::spawn(http::serve(http, router, settings.connections.clone(), ended));
+        tokio::spawn(ingress.keep_open(cancel.clone()));
         tokio::spawn(sweep_trash(store, settings.node.quarantine, cancel.clone()));
         tokio::spawn(flush_positions(Arc::clone(&broker), cancel.clone()));
 

@@ -1,6 +1,7 @@
 //! What is accepted by any node, and how it reaches its owner.
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -314,6 +315,33 @@ async fn a_full_node_says_so_until_there_is_room() {
         cluster.read(TOPIC, dead[0]).await.len() == accepted + 1
     })
     .await;
+}
+
+/// `case_048`, S11: an accepted record whose bytes are damaged before it is sent is lost, loudly; it
+/// holds up neither what came with it nor the log.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_damaged_record_holds_up_nothing() {
+    // Nothing is kept in memory: what is sent is read from the disk.
+    let mut cluster = Cluster::with(2, |settings| settings.ingress.cache_bytes_max = 0).await;
+    cluster.create_topic(TOPIC, PARTITIONS).await;
+    let dead = owned_by(&cluster, "n1", "n2").await;
+    let server = &cluster.servers["n2"];
+    let (peer, http) = (server.peer_addr().to_string(), server.http_addr().to_string());
+    stop(&mut cluster, "n2").await;
+    for value in ["before", "victim", "after"] {
+        accept(&cluster.servers["n1"], Some(dead[0]), record(value)).await.unwrap();
+    }
+    let path = cluster.data_dir("n1").join("ingress").join(format!("{:020}.seg", 0));
+    let bytes = std::fs::read(&path).unwrap();
+    let at = bytes.windows(6).position(|window| window == b"victim").unwrap();
+    let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    file.write_all_at(b"V", at as u64).unwrap();
+    cluster.start_again("n2", peer, http).await;
+    let expected: BTreeSet<String> = ["before", "after"].map(str::to_owned).into();
+    all_arrive(&cluster, &expected).await;
+    let server = &cluster.servers["n1"];
+    eventually("nothing waits", async || backlog(server).await == 0).await;
+    assert_eq!(server.counters().damaged.load(Ordering::Relaxed), 1);
 }
 
 /// S3: an ingress log that is gone held what was acknowledged: it is never begun anew.
