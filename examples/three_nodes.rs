@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use narad_core::ids::Name;
 use narad_runtime::client::{
-    Client, ClientOptions, ConsumerOptions, Placement, ProducerOptions, StartAt,
+    Client, ClientOptions, Placement, ProducerOptions, ReaderOptions, StartAt,
 };
 use narad_runtime::server::{Server, Start};
 use narad_runtime::service::{NewTopic, Read, Record};
@@ -81,11 +81,11 @@ async fn publish(client: &Client) -> Result<(), Failed> {
 /// Reads the whole topic from its beginning.
 async fn read_back(client: &Client) -> Result<BTreeSet<String>, Failed> {
     let options =
-        ConsumerOptions { start: StartAt::Beginning, follow: false, ..ConsumerOptions::default() };
-    let mut consumer = client.consumer(TOPIC, options).await?;
+        ReaderOptions { start: StartAt::Beginning, follow: false, ..ReaderOptions::default() };
+    let mut reader = client.reader(TOPIC, options).await?;
     let mut found = BTreeSet::new();
-    while let Some(delivery) = consumer.next().await? {
-        for (_, record) in delivery.records {
+    while let Some(stretch) = reader.next().await? {
+        for (_, record) in stretch.records {
             found.insert(String::from_utf8(record.value.to_vec())?);
         }
     }

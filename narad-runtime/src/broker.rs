@@ -9,11 +9,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use narad_core::cursor;
 use narad_core::ids::PartitionId;
 
 pub use batch::{Batcher, ProduceError};
 pub use deliver::NotTaken;
-pub use slot::{AppendUnderWay, Committed, FreezeAnswer, Pending, Slot, SlotError, Standpoint};
+pub use slot::{
+    AppendUnderWay, Committed, FreezeAnswer, Offsets, Pending, Slot, SlotError, Standpoint, Watch,
+};
 
 /// One partition's slot with its producers.
 #[derive(Clone, Debug)]
@@ -27,6 +30,7 @@ pub struct Seat {
 /// All slots of one node. A slot is made once and stays: its gate counts freezes.
 pub struct Broker {
     standpoint: Arc<dyn Standpoint>,
+    limits: cursor::Limits,
     seats: RwLock<BTreeMap<PartitionId, Seat>>,
 }
 
@@ -39,7 +43,12 @@ impl fmt::Debug for Broker {
 impl Broker {
     /// Makes a broker without partitions.
     pub fn new(standpoint: Arc<dyn Standpoint>) -> Self {
-        Self { standpoint, seats: RwLock::default() }
+        Self::with_limits(standpoint, cursor::Limits::default())
+    }
+
+    /// Makes a broker of whose partitions the consumers may each take so much.
+    pub fn with_limits(standpoint: Arc<dyn Standpoint>, limits: cursor::Limits) -> Self {
+        Self { standpoint, limits, seats: RwLock::default() }
     }
 
     /// Returns the seat of a partition, making it if there is none.
@@ -49,22 +58,22 @@ impl Broker {
         }
         let mut seats = self.seats.write().unwrap_or_else(PoisonError::into_inner);
         let make = || {
-            let slot = Arc::new(Slot::new(partition, Arc::clone(&self.standpoint)));
+            let standpoint = Arc::clone(&self.standpoint);
+            let slot = Arc::new(Slot::with_limits(partition, standpoint, self.limits));
             let batcher = Arc::new(Batcher::new(Arc::clone(&slot)));
             Seat { slot, batcher }
         };
         seats.entry(partition).or_insert_with(make).clone()
     }
 
-    /// Makes the consumers' positions of all open logs durable. Blocks.
+    /// Makes the consumers' positions of all open logs durable, where they have changed. Blocks.
     pub fn flush_positions(&self) {
         let seats: Vec<Seat> = {
             let seats = self.seats.read().unwrap_or_else(PoisonError::into_inner);
             seats.values().cloned().collect()
         };
         for seat in seats {
-            let Ok(log) = seat.slot.log() else { continue };
-            if let Err(error) = log.flush_position() {
+            if let Err(error) = seat.slot.store_position() {
                 tracing::debug!(partition = %seat.slot.partition(), %error, "position not kept");
             }
         }

@@ -15,6 +15,7 @@ mod demo;
 mod exit;
 mod node;
 mod publish;
+mod salvage;
 mod subscribe;
 mod table;
 mod terminal;

@@ -19,21 +19,29 @@ use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::service::{MemberView, MoveView, NewTopic, Read, TopicDetail, TopicView};
+use crate::http::json::OffsetsBody;
+use crate::service::{
+    AcceptedView, MemberView, MoveView, NewLoss, NewTopic, OffsetsView, Read, ReceiptView,
+    SalvageView, TopicDetail, TopicView,
+};
 
 mod accepted;
 mod backoff;
 mod consumer;
 mod endpoint;
 mod error;
+mod owner;
 mod producer;
+mod reader;
 mod routes;
+mod settle;
 mod transport;
 
-pub use consumer::{AckOutcome, Consumer, ConsumerOptions, Delivery, StartAt};
+pub use consumer::{Consumer, ConsumerOptions, Delivery};
 pub use endpoint::{Endpoint, EndpointError};
 pub use error::{ClientError, Tried};
 pub use producer::{Ack, Delivered, Placement, Producer, ProducerOptions, SendError, Totals};
+pub use reader::{Reader, ReaderOptions, StartAt, Stretch};
 use routes::Known;
 use transport::{Answer, CallError, Request, Transport};
 
@@ -160,6 +168,18 @@ impl Client {
         answer.parse().map(|Moves { moves }| moves)
     }
 
+    /// Tells where the consumers of a topic's partitions stand; with [`Read::Stale`] only what the
+    /// node that is asked knows itself.
+    ///
+    /// # Errors
+    ///
+    /// See [`ClientError`].
+    pub async fn offsets(&self, topic: &str, read: Read) -> Result<Vec<OffsetsView>, ClientError> {
+        let path = format!("/v1/topics/{}/offsets", encoded(topic));
+        let answer = self.get(&read_path(&path, read)).await?;
+        answer.parse().map(|OffsetsBody { partitions, .. }| partitions)
+    }
+
     /// Begins a member's decommission, or cancels it (R82, R94).
     ///
     /// # Errors
@@ -185,6 +205,46 @@ impl Client {
         let body = json(&MoveRequest { topic, partition, to });
         let request = Request::new(Method::POST, "/v1/cluster/moves").json(body);
         self.ask(&request, Repeat::Harmless).await.map(drop)
+    }
+
+    /// Gives up what only the dead owner of a partition holds.
+    ///
+    /// # Errors
+    ///
+    /// See [`ClientError`].
+    pub async fn declare_lost(&self, loss: &NewLoss) -> Result<ReceiptView, ClientError> {
+        let request = Request::new(Method::POST, "/v1/cluster/losses").json(json(loss));
+        self.ask(&request, Repeat::Misleading).await?.parse()
+    }
+
+    /// Lists what promotions and operators have left behind.
+    ///
+    /// # Errors
+    ///
+    /// See [`ClientError`].
+    pub async fn salvage(&self, read: Read) -> Result<SalvageView, ClientError> {
+        self.get(&read_path("/v1/cluster/salvage", read)).await?.parse()
+    }
+
+    /// Accepts once more what lies in quarantine on a member.
+    ///
+    /// # Errors
+    ///
+    /// See [`ClientError`].
+    pub async fn restore(&self, member: &str, id: &str) -> Result<AcceptedView, ClientError> {
+        let path = format!("/v1/cluster/salvage/{}/{}/restore", encoded(member), encoded(id));
+        self.ask(&Request::new(Method::POST, &path), Repeat::Harmless).await?.parse()
+    }
+
+    /// Deletes what lies in quarantine on a member.
+    ///
+    /// # Errors
+    ///
+    /// See [`ClientError`].
+    pub async fn drop_quarantined(&self, member: &str, id: &str) -> Result<(), ClientError> {
+        let path = format!("/v1/cluster/salvage/{}/{}", encoded(member), encoded(id));
+        let request = Request::new(Method::DELETE, &path);
+        self.ask(&request, Repeat::Misleading).await.map(drop)
     }
 
     /// Creates a topic.
@@ -242,6 +302,15 @@ impl Client {
     #[must_use]
     pub fn producer(&self, topic: &str, options: ProducerOptions) -> Producer {
         Producer::new(self.clone(), topic, options)
+    }
+
+    /// Makes a reader of one topic, which takes nothing from anybody.
+    ///
+    /// # Errors
+    ///
+    /// If the topic or the partition does not exist or no node can be reached.
+    pub async fn reader(&self, topic: &str, options: ReaderOptions) -> Result<Reader, ClientError> {
+        Reader::new(self.clone(), topic, options).await
     }
 
     /// Makes a consumer of all partitions of one topic.

@@ -12,7 +12,10 @@
 //! | `DELETE /v1/topics/{topic}` | 204 |
 //! | `POST /v1/topics/{topic}/messages?partition=&key=` | `{accepted: n}`, see [`messages`] |
 //! | the same with `&ack=owner` | `{results: [..]}` |
-//! | `GET /v1/topics/{topic}/messages?partition=&from=&epoch=&max_bytes=&wait_ms=` | records |
+//! | `GET /v1/topics/{topic}/messages?partition=&max=&max_bytes=&wait=&visibility=` | records to work on, see [`consume`] |
+//! | `POST /v1/topics/{topic}/ack`, `…/nack`, `…/extend` | take `{handles, delay?, visibility?}`; `{results: [..]}` |
+//! | `GET /v1/topics/{topic}/offsets` | `{partitions: [..]}`, see [`OffsetsView`](crate::service::OffsetsView) |
+//! | `GET /v1/topics/{topic}/messages?partition=&from=&epoch=&max_bytes=&wait_ms=` | records, just to read |
 //! | `POST /v1/topics/{topic}/ack?partition=` | takes `{epoch, up_to?, offsets?}`; 204 |
 //! | `GET /healthz`, `GET /readyz` | 200, or 503 |
 //!
@@ -31,17 +34,19 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware;
-use axum::routing::{get, post};
+use axum::routing::{delete, get, post};
 use tokio::sync::Semaphore;
 
 use crate::service::Service;
 
 pub mod batch;
 mod cluster;
+pub mod consume;
 mod error;
 pub mod json;
 pub mod messages;
 mod request;
+mod salvage;
 mod serve;
 mod topics;
 
@@ -103,10 +108,17 @@ pub fn router(service: Arc<dyn Service>, options: HttpOptions) -> Router {
             post(cluster::decommission).delete(cluster::cancel_decommission),
         )
         .route("/v1/cluster/moves", get(cluster::moves).post(cluster::move_partition))
+        .route("/v1/cluster/losses", post(salvage::declare_lost))
+        .route("/v1/cluster/salvage", get(salvage::list))
+        .route("/v1/cluster/salvage/{member}/{id}", delete(salvage::remove))
+        .route("/v1/cluster/salvage/{member}/{id}/restore", post(salvage::restore))
         .route("/v1/topics", get(topics::list).post(topics::create))
         .route("/v1/topics/{topic}", get(topics::show).delete(topics::delete))
-        .route("/v1/topics/{topic}/messages", get(messages::fetch).post(messages::produce))
-        .route("/v1/topics/{topic}/ack", post(messages::ack))
+        .route("/v1/topics/{topic}/messages", get(consume::consume).post(messages::produce))
+        .route("/v1/topics/{topic}/ack", post(consume::ack))
+        .route("/v1/topics/{topic}/nack", post(consume::nack))
+        .route("/v1/topics/{topic}/extend", post(consume::extend))
+        .route("/v1/topics/{topic}/offsets", get(consume::offsets))
         .fallback(error::no_such_route)
         .method_not_allowed_fallback(error::method_not_allowed)
         .layer(DefaultBodyLimit::max(body_bytes_max))

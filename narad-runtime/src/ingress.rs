@@ -72,7 +72,6 @@ mod error;
 mod parcel;
 mod read;
 mod reserve;
-mod salvage;
 mod scan;
 #[cfg(test)]
 mod tests;
@@ -83,13 +82,13 @@ use std::sync::{Arc, Mutex};
 
 use narad_core::dispatch::Waybill;
 use narad_core::ids::{ByteCount, Offset, Seq};
+use narad_core::partition::Position;
 
 pub use commit::{Accepted, Committer, Ticket};
 pub use door::{Door, Load, Pass};
 pub use error::IngressError;
 pub use parcel::Parcel;
 pub use read::{Read, Waybills};
-pub use salvage::SalvageError;
 pub use scan::{Scan, scan};
 
 use crate::disk::{Disk, parent};
@@ -292,8 +291,11 @@ impl IngressLog {
         let _upkeep = lock(&self.upkeep);
         let log = self.log();
         let retained = reserve::spend(&*self.disk, &self.dir, || {
-            log.ack_up_to(Offset(seq.0))?;
-            log.flush_position()?;
+            let committed = log.position_now().committed;
+            if committed.is_none_or(|committed| committed < Offset(seq.0)) {
+                let committed = Some(Offset(seq.0));
+                log.set_position(Position { committed, ..Position::default() })?;
+            }
             log.drop_before(Offset(seq.0))
         })?;
         lock(&self.cache).forget_before(seq);

@@ -68,6 +68,8 @@ pub mod node_loop;
 pub mod raft;
 #[cfg(feature = "raft")]
 pub mod replica;
+#[cfg(feature = "log")]
+pub mod salvage;
 #[cfg(feature = "cli")]
 pub mod server;
 #[cfg(feature = "http")]
@@ -80,4 +82,6 @@ pub mod storage;
 pub mod store;
 #[cfg(feature = "net")]
 pub mod transfer;
+#[cfg(feature = "http")]
+mod units;
 pub mod wire;

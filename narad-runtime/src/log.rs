@@ -91,7 +91,7 @@ pub(crate) use record::tests::any_record;
 pub use recover::Recovery;
 pub(crate) use recover::{Ending, ending};
 pub use retain::{Retained, Retention};
-pub use scan::{Scan, scan};
+pub use scan::{Scan, scan, scan_each};
 
 use crate::disk::{Disk, DiskError, DiskFile, Open, parent};
 use append::Writer;

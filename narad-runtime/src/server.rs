@@ -242,6 +242,7 @@ impl Server {
         let service = Arc::new(NodeService::new(
             handle.clone(),
             Arc::clone(&broker),
+            Arc::clone(&store),
             admitted.node,
             Arc::clone(&ingress),
             topics,
@@ -347,6 +348,8 @@ impl Server {
         drop(tokio::task::spawn_blocking(move || bulk.stop()).await);
         // Requests under way are answered first.
         drop((&mut self.http).await);
+        // Nothing is acknowledged any more.
+        self.service.store_positions().await;
         if let Some(accepting) = self.accepting.take() {
             drop(tokio::task::spawn_blocking(move || accepting.close()).await);
         }

@@ -11,9 +11,15 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::log::Record;
 
+mod consumer;
 mod error;
+mod salvage;
 
+pub use consumer::{
+    Handed, HandedRecord, NoTicket, OffsetsOf, OffsetsView, Reserve, Settle, Settled, Ticket,
+};
 pub use error::ServiceError;
+pub use salvage::{AcceptedView, LossCause, NewLoss, QuarantinedView, ReceiptView, SalvageView};
 
 /// A node, seen by its operators and clients.
 ///
@@ -94,6 +100,41 @@ pub trait Service: Send + Sync + 'static {
         to: &str,
     ) -> Result<(), ServiceError>;
 
+    /// Gives up what only the dead owner of a partition holds, and has the partition served again.
+    ///
+    /// # Errors
+    ///
+    /// Unknown topic or partition; [`Rejected`](ServiceError::Rejected) if its owner is not dead, or
+    /// nobody can take it; those that concern the leader.
+    async fn declare_lost(&self, loss: NewLoss) -> Result<ReceiptView, ServiceError>;
+
+    /// Lists reigns that began without all of the one before, and what lies in quarantine. A stale
+    /// answer shows the quarantine of this node alone.
+    ///
+    /// # Errors
+    ///
+    /// [`ServiceError::NoLeader`] if a barrier was asked for and none could be had.
+    async fn salvage(&self, read: Read) -> Result<SalvageView, ServiceError>;
+
+    /// Accepts once more what lies in quarantine on a member, from the first record on that consumers
+    /// had not acknowledged there; it stays where it is.
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownMember`](ServiceError::UnknownMember),
+    /// [`NotInQuarantine`](ServiceError::NotInQuarantine), [`Busy`](ServiceError::Busy) if there is no
+    /// room now, some of it may have been accepted then; [`Rejected`](ServiceError::Rejected) if its
+    /// topic is deleted.
+    async fn restore(&self, member: &str, id: &str) -> Result<AcceptedView, ServiceError>;
+
+    /// Deletes what lies in quarantine on a member, before its time.
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownMember`](ServiceError::UnknownMember),
+    /// [`NotInQuarantine`](ServiceError::NotInQuarantine).
+    async fn drop_quarantined(&self, member: &str, id: &str) -> Result<(), ServiceError>;
+
     /// Accepts records of a topic into this node's own log, to be brought to their owners: to
     /// `partition`, or by their keys, or wherever there is room. All of them are durable when it
     /// returns, or none was acknowledged. It looks at the state of no partition, so that it goes on
@@ -158,6 +199,39 @@ pub trait Service: Send + Sync + 'static {
         epoch: Epoch,
         acks: AckSet,
     ) -> Result<(), ServiceError>;
+
+    /// Hands out records that nobody has and nobody has acknowledged, also while their partition is
+    /// frozen (R48). Waits up to [`Reserve::wait`] for a first one, and ends with an error as soon as
+    /// the partition is another node's.
+    ///
+    /// # Errors
+    ///
+    /// [`NotOwner`](ServiceError::NotOwner), [`NotServing`](ServiceError::NotServing),
+    /// [`NoLease`](ServiceError::NoLease), and [`TooManyInFlight`](ServiceError::TooManyInFlight) or
+    /// [`TooFarAhead`](ServiceError::TooFarAhead) if there are records that only these hold back.
+    async fn reserve(&self, topic: &str, wanted: Reserve) -> Result<Handed, ServiceError>;
+
+    /// Acknowledges, hands back or keeps records that were handed out; the answers are in the order
+    /// of the tickets. What happens to one does not depend on another.
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownTopic`](ServiceError::UnknownTopic); nothing was done then.
+    async fn settle(
+        &self,
+        topic: &str,
+        tickets: Vec<Ticket>,
+        how: Settle,
+    ) -> Result<Vec<Settled>, ServiceError>;
+
+    /// Tells where the consumers of each partition stand, in order of the partitions. With
+    /// [`Read::Stale`] only what this node knows itself; otherwise owners are asked, and for those
+    /// that do not answer soon it is told so.
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownTopic`](ServiceError::UnknownTopic).
+    async fn offsets(&self, topic: &str, read: Read) -> Result<Vec<OffsetsView>, ServiceError>;
 }
 
 /// How current an answer about the cluster has to be.

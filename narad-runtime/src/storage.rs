@@ -101,9 +101,11 @@ impl Storage {
     }
 
     fn close(&self, partition: PartitionId) {
-        let Some(log) = self.broker.find(partition).and_then(|seat| seat.slot.detach()) else {
-            return;
-        };
+        let Some(slot) = self.broker.find(partition).map(|seat| seat.slot) else { return };
+        let Some(log) = slot.detach() else { return };
+        if let Err(error) = slot.store_position_in(&*log) {
+            tracing::warn!(%partition, %error, "the consumers' position was not kept");
+        }
         if let Err(error) = log.close() {
             tracing::warn!(%partition, %error, "the log was not closed cleanly");
         }

@@ -28,6 +28,7 @@ pub mod data_dir;
 mod error;
 pub mod identity;
 mod install;
+mod kept;
 mod layout;
 mod manifest;
 mod partition_log;
@@ -44,7 +45,10 @@ use std::sync::Arc;
 use narad_core::ids::{Attempt, ByteCount, Offset, PartitionId};
 use narad_core::partition::{Boundary, Manifest, Recovered, Sidecar, Staged, Verified};
 
+use crate::log::Record;
+
 pub use error::{Refusal, StoreError};
+pub use kept::{Kept, Receipt};
 pub use layout::{log_dir, parse_attempt, partition_dir, staging_dir};
 pub use partition_log::PartitionLog;
 pub use segment_store::SegmentStore;
@@ -210,6 +214,36 @@ pub trait PartitionStore: Send + Sync + fmt::Debug {
     ///
     /// If the disk fails.
     fn sweep_trash(&self, older_than_ms: i64, files_max: usize) -> Result<Swept, StoreError>;
+
+    /// Deletes one thing in the trash, whatever its age.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoSuchTrash`], or if the disk fails; some of its files may be deleted then.
+    fn drop_trash(&self, name: &str) -> Result<Swept, StoreError>;
+
+    /// Reads the records of a directory that nobody serves, from an offset on; without one, from the
+    /// first that consumers have not acknowledged there, and without those that they have. One
+    /// segment is in memory at a time. `each` returns whether to go on; what is damaged is left out.
+    ///
+    /// Returns where they begin and the end of the log, or `None` if `each` has ended it early.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoSuchTrash`], or if the directory cannot be read.
+    fn read_kept(
+        &self,
+        kept: Kept<'_>,
+        from: Option<Offset>,
+        each: &mut dyn FnMut(Vec<(Offset, Record)>) -> bool,
+    ) -> Result<Option<(Offset, Offset)>, StoreError>;
+
+    /// Keeps a receipt beside a directory's records, durably: which of them were accepted again.
+    ///
+    /// # Errors
+    ///
+    /// If the disk fails.
+    fn write_receipt(&self, kept: Kept<'_>, receipt: &Receipt) -> Result<(), StoreError>;
 
     /// Returns the bytes that may still be written.
     ///

@@ -3,14 +3,15 @@
 //! A question about the cluster is answered behind a barrier; a wish is looked at behind one,
 //! refused with every reason at once if it cannot end, and proposed otherwise.
 
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::routes::{Route, Ticket};
 use super::{AskId, Node, Operation};
 use crate::config::Policy;
 use crate::controller::preflight::{self, Blocker};
-use crate::ids::{Name, NodeId, PartitionId, TopicId};
-use crate::metastore::{Applied, Command, Reason, Reply};
+use crate::ids::{Attempt, Name, NodeId, PartitionId, TopicId};
+use crate::metastore::{Applied, Command, Member, Reason, Reply, Status};
 use crate::proposals::Proposed;
 
 /// A question of an operator or client.
@@ -52,6 +53,16 @@ pub enum Ask {
     },
     /// Replace the policy.
     SetPolicy(Policy),
+    /// Accept that what only the dead owner of a partition holds may be lost, and have the partition
+    /// served again, from an empty log at or past all that consumers may have seen. What the target
+    /// of its move has copied is accepted once more; so is what the owner holds, should it ever come
+    /// back. Never without an operator's word.
+    DeclareLost {
+        /// The partition.
+        partition: PartitionId,
+        /// The operator's word, for the log; not blank, at most [`Command::RECEIPT_MAX`] bytes.
+        receipt: String,
+    },
 }
 
 /// The answer to an [`Ask`].
@@ -159,8 +170,29 @@ impl Node {
             }
             Ask::Pin { partition, on } => Command::SetPin { partition, on },
             Ask::SetPolicy(policy) => Command::SetPolicy(policy),
+            Ask::DeclareLost { partition, receipt } => self.declare_lost(partition, receipt)?,
         };
         Ok(Some(command))
+    }
+
+    /// The heir is the target of the move, which may hold a copy, or else the node that owns least.
+    fn declare_lost(&self, partition: PartitionId, receipt: String) -> Result<Command, AskError> {
+        let row = self.row_of(partition)?;
+        let owner = self.state.member(row.owner).map(|owner| owner.status);
+        let Some(Status::Dead(generation)) = owner else {
+            return Err(AskError::Rejected(Reason::NotDead));
+        };
+        let receives = |node: &NodeId| self.state.member(*node).is_some_and(Member::is_receiver);
+        let least = || {
+            let heirs = self.state.members().filter(|member| member.is_receiver());
+            heirs.map(|heir| heir.id).min_by_key(|heir| self.state.owned_count(*heir))
+        };
+        let to = row.target.filter(receives).or_else(least);
+        let to = to.ok_or(AskError::Rejected(Reason::NodeDead))?;
+        let data = Attempt { move_id: row.move_id, ..Attempt::birth(to) };
+        let end = row.min_end.max(row.reported_hwm.unwrap_or_default());
+        let expect = row.expect();
+        Ok(Command::DeclareLost { partition, expect, generation, to, data, end, receipt })
     }
 
     fn row_of(&self, partition: PartitionId) -> Result<&crate::metastore::Assignment, AskError> {

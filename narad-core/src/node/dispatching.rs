@@ -22,7 +22,9 @@ impl Node {
         self.dispatch =
             Dispatch::new(&self.config, self.me.node, self.incarnation, found, &mut first);
         self.dispatch_wants(&mut first);
-        self.publish_room();
+        // It does not wait for a leader: the owners may be there all the same.
+        self.inbox.push_back(Internal::Dispatch(dispatch::Event::Wake));
+        self.settle();
         self.hand_out(out);
     }
 

@@ -156,15 +156,15 @@ pub enum Shipping {
     Checkpoint(Seq),
     /// Append these records once more, in consecutive positions, and make them durable.
     Carry(Seqs),
-    /// Accept, for their partition, the records that a directory holds from an offset on: a flip
-    /// has not captured them (H14). They are told as accepted before this is answered.
+    /// Accept, for their partition, the records that a directory holds from an offset on: no owner
+    /// has them (H14). They are told as accepted before this is answered.
     Salvage {
         /// The partition.
         partition: PartitionId,
         /// The directory.
-        data: Attempt,
-        /// The first record.
-        from: Offset,
+        what: What,
+        /// The first record; `None`: the first that consumers have not acknowledged there.
+        from: Option<Offset>,
     },
 }
 

@@ -156,19 +156,20 @@ impl Node {
             .filter(|attempt| dead(attempt) && open != Some(*attempt))
             .map(What::Installed)
             .collect();
-        if found.staging.is_some() && self.is_source_safe(partition, found) {
+        let copy = found.staging.as_ref();
+        let behind = copy.and_then(|manifest| self.left_in_staging(partition, manifest));
+        if found.staging.is_some() && behind.is_none() && self.is_source_safe(partition, found) {
             doomed.push(What::Staging);
         }
-        let residues: Vec<Residue> = attempts()
+        let mut residues: Vec<Residue> = attempts()
             .filter(|attempt| open != Some(*attempt))
-            .filter_map(|data| match verdict(data) {
-                Verdict::Residue { epoch, start } => Some(Residue { data, epoch, start }),
-                Verdict::Live | Verdict::Unresolved | Verdict::Forgotten | Verdict::Dead => None,
-            })
+            .filter_map(|data| self.left_in(partition, data))
             .collect();
-        let residue = attempts().any(|attempt| {
-            matches!(verdict(attempt), Verdict::Residue { .. } | Verdict::Forgotten)
-        });
+        let residue = behind.is_some()
+            || attempts().any(|attempt| {
+                matches!(verdict(attempt), Verdict::Residue { .. } | Verdict::Forgotten)
+            });
+        residues.extend(behind);
         let all = found.installed.len() + usize::from(found.staging.is_some());
         if residue {
             self.sweeps.residue.insert(partition);

@@ -1,5 +1,6 @@
 //! Whole nodes in a small cluster: rebalance, decommission, deaths and returns.
 
+mod bench;
 mod facade;
 mod killing;
 mod leaving;
@@ -7,5 +8,6 @@ mod log;
 mod moving;
 mod promoting;
 mod schedules;
+mod shipping;
 
 use super::world;

@@ -64,6 +64,10 @@ pub(crate) struct Machine {
     /// Records that it has accepted and that have not arrived anywhere.
     pub(crate) backlog: u32,
     pub(crate) accepts: bool,
+    /// What was accepted once more, by content; durable.
+    pub(crate) ingress: BTreeSet<u64>,
+    /// Whether nothing more can be accepted.
+    pub(crate) is_full: bool,
 }
 
 #[derive(Debug)]
@@ -226,6 +230,8 @@ impl World {
             lag: Duration::ZERO,
             backlog: 0,
             accepts: true,
+            ingress: BTreeSet::new(),
+            is_full: false,
         };
         self.machines.insert(id, machine);
     }

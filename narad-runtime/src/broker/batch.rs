@@ -38,7 +38,8 @@ impl From<SlotError> for ProduceError {
         match error {
             SlotError::Refused(refused) => Self::Refused(refused),
             SlotError::Log(error) => Self::Log(Arc::new(error)),
-            SlotError::NotOpen => Self::NotOpen,
+            // No append ends with the latter.
+            SlotError::NotOpen | SlotError::Consumer(_) => Self::NotOpen,
         }
     }
 }

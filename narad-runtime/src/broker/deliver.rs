@@ -72,7 +72,8 @@ impl SlotError {
         match self {
             Self::Refused(refused) => of_gate(*refused),
             Self::Log(error) => of_log(error),
-            Self::NotOpen => SendFault::NotServing,
+            // No append ends with the latter.
+            Self::NotOpen | Self::Consumer(_) => SendFault::NotServing,
         }
     }
 }

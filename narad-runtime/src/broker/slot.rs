@@ -1,4 +1,5 @@
-//! One partition that is, or was, live on this node: its gate beside its log, under one mutex.
+//! One partition that is, or was, live on this node: its gate beside its log and its consumers, under
+//! one mutex.
 //!
 //! What waits is made of phases that do not. [`Slot::commit`] is [`begin`](Slot::begin), an append
 //! outside the mutex, and [`finish`](Slot::finish); [`Slot::freeze`] is
@@ -6,13 +7,16 @@
 //! The node loop and the produce path block on threads of their own; a driver of one thread, such as
 //! a simulation, takes the phases one by one and lets anything happen in between.
 
+mod consumers;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
+use narad_core::cursor;
 use narad_core::dispatch::{BatchNo, Receipt, Receiver, SendFault};
 use narad_core::effects::{Effects, OpId};
 use narad_core::freeze::gate::{
@@ -25,6 +29,11 @@ use narad_core::time::Instant;
 
 use crate::log::{Appended, LogError, Record, Retained, Retention};
 use crate::store::PartitionLog;
+use consumers::Consumers;
+use watch::Watchers;
+
+pub use consumers::Offsets;
+pub use watch::Watch;
 
 /// Reads what a slot needs to know of the node as a whole.
 pub trait Standpoint: Send + Sync {
@@ -51,6 +60,9 @@ pub enum SlotError {
     /// The gate refused.
     #[error(transparent)]
     Refused(#[from] Refused),
+    /// The gate would let it pass, but the consumers' side does not.
+    #[error(transparent)]
+    Consumer(#[from] cursor::Refused),
     /// The log failed.
     #[error(transparent)]
     Log(#[from] LogError),
@@ -98,11 +110,15 @@ pub struct AppendUnderWay;
 /// How a freeze was answered.
 pub type FreezeAnswer = Result<Capture, FreezeFault>;
 
-/// One partition's gate and log.
+/// One partition's gate, log and consumers.
 pub struct Slot {
     partition: PartitionId,
     standpoint: Arc<dyn Standpoint>,
+    limits: cursor::Limits,
     inner: Mutex<Inner>,
+    /// Held while a consumers' position is on its way to the disk, so that an older one never
+    /// replaces a newer one; taken before `inner`.
+    storing: Mutex<()>,
     /// Told whenever an append ends or a freeze is answered.
     ended: Condvar,
 }
@@ -110,6 +126,7 @@ pub struct Slot {
 struct Inner {
     gate: Gate<OpId>,
     log: Option<Arc<dyn PartitionLog>>,
+    consumers: Consumers,
     /// Which batches of which nodes were taken, as long as the log stays open.
     receiver: Receiver,
     /// An append runs outside the mutex.
@@ -118,8 +135,8 @@ struct Inner {
     answered: Vec<(OpId, FreezeAnswer)>,
     /// Threads that wait for `ended`; telling nobody would cost a system call for every append.
     waiting: usize,
-    /// Readers that wait for more to become visible.
-    readers: Vec<Waker>,
+    /// Those who wait for a change.
+    watchers: Watchers,
 }
 
 impl fmt::Debug for Slot {
@@ -132,16 +149,32 @@ impl Slot {
     /// Makes a slot with a closed gate and no log. One slot serves a partition for the whole life
     /// of a process, so that no freeze token repeats.
     pub fn new(partition: PartitionId, standpoint: Arc<dyn Standpoint>) -> Self {
+        Self::with_limits(partition, standpoint, cursor::Limits::default())
+    }
+
+    /// Makes a slot whose consumers may take so much.
+    pub fn with_limits(
+        partition: PartitionId,
+        standpoint: Arc<dyn Standpoint>,
+        limits: cursor::Limits,
+    ) -> Self {
         let inner = Inner {
             gate: Gate::new(partition),
             log: None,
+            consumers: Consumers::default(),
             receiver: Receiver::default(),
             appending: false,
             answered: Vec::new(),
             waiting: 0,
-            readers: Vec::new(),
+            watchers: Watchers::default(),
         };
-        Self { partition, standpoint, inner: Mutex::new(inner), ended: Condvar::new() }
+        let (inner, storing, ended) = (Mutex::new(inner), Mutex::default(), Condvar::new());
+        Self { partition, standpoint, limits, inner, storing, ended }
+    }
+
+    /// Returns what consumers may take.
+    pub const fn limits(&self) -> &cursor::Limits {
+        &self.limits
     }
 
     /// Returns the partition.
@@ -210,6 +243,7 @@ impl Slot {
             Ok(Acknowledged { hwm, .. }) => log.expose(hwm).map_err(SlotError::from),
             Err(refused) => Err(SlotError::from(refused)),
         };
+        inner.consumers.see(&*log);
         inner.take_signals(&mut signals);
         self.release(inner);
 
@@ -218,10 +252,12 @@ impl Slot {
         Ok(Committed { first: appended.first, end: appended.end, epoch })
     }
 
-    /// Takes an opened log. How the gate stands is another matter.
+    /// Takes an opened log. How the gate stands is another matter, and consumers are served once
+    /// they [resume](Self::resume).
     pub fn attach(&self, log: Arc<dyn PartitionLog>) {
         let mut inner = self.lock();
         inner.log = Some(log);
+        inner.consumers.next_opening();
         inner.receiver = Receiver::default();
     }
 
@@ -340,12 +376,7 @@ impl Slot {
     ///
     /// If the partition is not open here, or not to be read here.
     pub fn readable(&self) -> Result<(Arc<dyn PartitionLog>, Epoch), SlotError> {
-        let inner = self.lock();
-        let epoch = match inner.gate.standing() {
-            Standing::Reading { epoch } | Standing::Serving { epoch, .. } => epoch,
-            Standing::Closed => return Err(SlotError::NotOpen),
-        };
-        Ok((inner.open_log()?, epoch))
+        self.lock().readable()
     }
 
     /// Returns the reign in which this node may acknowledge right now, a freeze apart; `None` if it
@@ -376,36 +407,15 @@ impl Slot {
     ///
     /// If no log is open, or the log fails.
     pub fn retain(&self, keep: &Retention, now_ms: i64) -> Result<Option<Retained>, SlotError> {
-        let inner = self.lock();
-        let log = inner.open_log()?;
-        Ok(if inner.gate.may_mutate() { Some(log.retain(keep, now_ms)?) } else { None })
-    }
-
-    /// Has a reader woken at the next change: more is visible, or the partition is no longer
-    /// served here.
-    pub fn wake_on_change(&self, waker: &Waker) {
         let mut inner = self.lock();
-        if !inner.readers.iter().any(|known| known.will_wake(waker)) {
-            inner.readers.push(waker.clone());
-        }
-    }
-
-    /// Takes a consumer's acknowledgement.
-    ///
-    /// # Errors
-    ///
-    /// If this node may not take it now, if it is of another reign (H44), or if it is out of
-    /// range.
-    pub fn acknowledge(
-        &self,
-        claimed: Epoch,
-        change: impl FnOnce(&dyn PartitionLog) -> Result<(), LogError>,
-    ) -> Result<(), SlotError> {
-        let inner = self.lock();
         let log = inner.open_log()?;
-        let (now, authority) = (self.standpoint.now(), self.standpoint.authority());
-        inner.gate.may_ack(now, authority, Some(claimed))?;
-        Ok(change(&*log)?)
+        if !inner.gate.may_mutate() {
+            return Ok(None);
+        }
+        let retained = log.retain(keep, now_ms);
+        inner.consumers.see(&*log);
+        self.release(inner);
+        Ok(Some(retained?))
     }
 
     /// Returns whether a record that is durable would be acknowledged now.
@@ -422,17 +432,18 @@ impl Slot {
         let mut signals = Effects::default();
         inner.gate.command(now, authority, command, &mut signals);
         inner.take_signals(&mut signals);
+        inner.forget_capture();
     }
 
     /// Gives the mutex free and tells everybody that something has changed.
     fn release(&self, mut inner: MutexGuard<'_, Inner>) {
-        let readers = std::mem::take(&mut inner.readers);
+        let watchers = inner.watchers.change();
         let is_awaited = inner.waiting > 0;
         drop(inner);
         if is_awaited {
             self.ended.notify_all();
         }
-        readers.into_iter().for_each(Waker::wake);
+        watchers.for_each(Waker::wake);
     }
 
     /// Waits until something has ended, or for no reason at all.
@@ -454,6 +465,14 @@ impl Inner {
         self.log.clone().ok_or(SlotError::NotOpen)
     }
 
+    fn readable(&self) -> Result<(Arc<dyn PartitionLog>, Epoch), SlotError> {
+        let epoch = match self.gate.standing() {
+            Standing::Reading { epoch } | Standing::Serving { epoch, .. } => epoch,
+            Standing::Closed => return Err(SlotError::NotOpen),
+        };
+        Ok((self.open_log()?, epoch))
+    }
+
     /// Captures for the freeze that has taken hold, with the mutex still held.
     fn take_signals(&mut self, signals: &mut Effects<Signal<OpId>>) {
         for signal in signals.drain() {
@@ -472,9 +491,9 @@ impl Inner {
 
     /// Captures the consumers' position before the high watermark: too low a position costs
     /// duplicates, too high a one loses records (R50, case O65).
-    fn capture(&self, token: Token) -> Result<Capture, FreezeFault> {
+    fn capture(&mut self, token: Token) -> Result<Capture, FreezeFault> {
         let captured = self.open_log().and_then(|log| {
-            let position = log.position();
+            let position = self.consumers.capture().unwrap_or_else(|| log.position());
             let listing = log.listing(token.no.incarnation, token.epoch, &[])?;
             Ok(Capture { token, listing, position, digest: log.digest() })
         });

@@ -2,6 +2,7 @@
 
 use clap::Subcommand;
 
+use super::salvage;
 use super::table::{bytes, render};
 use super::terminal::Terminal;
 use super::{Failure, Format, Global};
@@ -40,6 +41,64 @@ pub enum ClusterCommand {
         #[arg(long, value_name = "ID")]
         to: String,
     },
+    /// Show what promotions have left behind, and what lies in quarantine; restore or drop it
+    Salvage {
+        #[command(subcommand)]
+        command: Option<SalvageCommand>,
+        /// Show what a node knows; needs no leader
+        #[arg(long)]
+        stale: bool,
+    },
+    /// Give up what only a dead owner holds, and have the partition served again
+    ///
+    /// For an owner that never comes back while no copy reaches all that was visible. Records that
+    /// only its disk holds are lost, unless that disk comes back after all: then they are accepted
+    /// again. Nothing ever does this by itself.
+    DeclareLost {
+        /// The partition, as TOPIC/NUMBER
+        #[arg(value_parser = partition)]
+        partition: (String, u32),
+        /// Do it; without this, only what would be lost is shown
+        #[arg(long)]
+        yes: bool,
+        /// Why, who, which ticket: for the log
+        #[arg(long, value_name = "TEXT", default_value = "declared lost by an operator")]
+        receipt: String,
+    },
+}
+
+/// What is done about the quarantine.
+#[derive(Debug, Subcommand)]
+pub enum SalvageCommand {
+    /// Accept the records of a quarantined copy again, as if they had just been produced
+    Restore {
+        /// The copy, as MEMBER/ID
+        #[arg(value_name = "MEMBER/ID", value_parser = quarantined)]
+        what: (String, String),
+    },
+    /// Delete a quarantined copy before its time
+    Drop {
+        /// The copy, as MEMBER/ID
+        #[arg(value_name = "MEMBER/ID", value_parser = quarantined)]
+        what: (String, String),
+        /// Do it; without this, nothing is deleted
+        #[arg(long)]
+        yes: bool,
+    },
+}
+
+fn partition(text: &str) -> Result<(String, u32), String> {
+    let parsed = text.rsplit_once('/').and_then(|(topic, number)| {
+        Some((topic.to_owned(), number.parse().ok()?)).filter(|_| !topic.is_empty())
+    });
+    parsed.ok_or_else(|| "it is written as TOPIC/NUMBER, such as orders/3".to_owned())
+}
+
+fn quarantined(text: &str) -> Result<(String, String), String> {
+    let parsed = text.split_once('/').filter(|(member, id)| !member.is_empty() && !id.is_empty());
+    let parsed = parsed.map(|(member, id)| (member.to_owned(), id.to_owned()));
+    parsed
+        .ok_or_else(|| "it is written as MEMBER/ID, as `narad cluster salvage` shows it".to_owned())
 }
 
 /// `GET /v1/cluster/members`.
@@ -101,6 +160,20 @@ pub(super) async fn run(
                 return Ok(());
             }
             terminal.print(&format!("{topic}/{partition} is to move to {to}, and stay there"))
+        }
+        ClusterCommand::Salvage { command: None, stale } => {
+            let body = client.get_raw(&path("/v1/cluster/salvage", stale)).await?;
+            if json {
+                return terminal.print_json(&body);
+            }
+            let text = salvage::show(terminal.width, &super::topic::parsed(&body)?);
+            terminal.print(&text)
+        }
+        ClusterCommand::Salvage { command: Some(command), .. } => {
+            salvage::act(&client, command, json, terminal).await
+        }
+        ClusterCommand::DeclareLost { partition, yes, receipt } => {
+            salvage::declare_lost(&client, partition, yes, receipt, json, terminal).await
         }
     }
 }

@@ -4,16 +4,21 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use clap::Args;
-use narad_core::ids::Offset;
+use narad_core::ids::{Delivery as Count, Offset};
 
 use super::terminal::Terminal;
 use super::{Failure, Format, Global};
-use crate::client::{AckOutcome, Consumer, ConsumerOptions, Delivery, StartAt};
+use crate::client::{Client, ConsumerOptions, Delivery, ReaderOptions, StartAt};
 use crate::http::json::Message;
+use crate::service::{HandedRecord, Record};
+use crate::units::parse_duration;
 
 /// Receiving records.
 ///
-/// Prints each record's value on a line of its own, or, with --json, each record as JSON.
+/// Prints each record's value on a line of its own, or, with --json, each record as JSON, and
+/// acknowledges it once it is printed. Several subscribers share the records of a topic: while one has
+/// a record, no other one gets it, unless it is not acknowledged in time. With --no-ack or --from
+/// records are only read, and nothing changes for anybody.
 #[derive(Debug, Args)]
 pub struct SubArgs {
     /// The topic
@@ -21,15 +26,27 @@ pub struct SubArgs {
     /// End after so many records
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max: Option<u64>,
-    /// Start with the first record that is there, acknowledged or not
-    #[arg(long)]
-    from_beginning: bool,
-    /// Leave the acknowledged position where it is
-    #[arg(long)]
-    no_ack: bool,
+    /// End once no record has come for so long, instead of where the topic ends
+    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "follow")]
+    wait: Option<Duration>,
     /// Wait for further records instead of ending where the topic ends
     #[arg(long, short)]
     follow: bool,
+    /// How long nobody else gets a record that was received and not printed yet
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "30s")]
+    visibility: Duration,
+    /// Only read, from the acknowledged position on
+    #[arg(long)]
+    no_ack: bool,
+    /// Only read, from here on: beginning, committed, or an offset
+    #[arg(long, value_name = "PLACE", value_parser = place)]
+    from: Option<StartAt>,
+    /// The same as --from beginning
+    #[arg(long, conflicts_with = "from")]
+    from_beginning: bool,
+    /// Only read, of one partition
+    #[arg(long, value_name = "N", requires = "from")]
+    partition: Option<u32>,
     /// Print each record's key, then this text, then its value
     #[arg(long, value_name = "TEXT")]
     key_separator: Option<String>,
@@ -43,85 +60,106 @@ pub(super) async fn run(
     global: &Global,
     terminal: &mut Terminal,
 ) -> Result<(), Failure> {
-    let interrupt = terminal.interrupt.clone();
+    let only_reads = args.no_ack || args.from_beginning || args.from.is_some();
+    let mut printer = Printer {
+        // A line per record is what the next command in a pipe wants; JSON is there on request.
+        json: global.asked() == Some(Format::Json),
+        key_separator: args.key_separator.clone(),
+        left: args.max.unwrap_or(u64::MAX),
+        terminal,
+    };
+    if only_reads {
+        read(&args, &global.client(), &mut printer).await
+    } else {
+        consume(&args, &global.client(), &mut printer).await
+    }
+}
+
+/// Works on records: prints them, and acknowledges what was printed.
+async fn consume(
+    args: &SubArgs,
+    client: &Client,
+    printer: &mut Printer<'_>,
+) -> Result<(), Failure> {
+    let interrupt = printer.terminal.interrupt.clone();
+    let follow = args.follow || args.wait.is_some();
     let options = ConsumerOptions {
-        start: if args.from_beginning { StartAt::Beginning } else { StartAt::Committed },
-        follow: args.follow,
-        acknowledges: !args.no_ack,
+        // No more than is going to be printed.
+        records_max: usize::try_from(printer.left).unwrap_or(usize::MAX).min(100),
+        visibility: args.visibility,
+        follow,
         unavailable_max: (!args.follow).then_some(UNAVAILABLE_MAX),
         ..ConsumerOptions::default()
     };
-    let client = global.client();
     let mut consumer = tokio::select! {
         consumer = client.consumer(&args.topic, options) => consumer?,
         () = interrupt.cancelled() => return Err(Failure::interrupted()),
     };
-    // A line per record is what the next command in a pipe wants; JSON is there on request.
-    let json = global.asked() == Some(Format::Json);
-    let mut left = args.max.unwrap_or(u64::MAX);
-    while left > 0 {
+    let (mut printed, mut again) = (0, 0);
+    let mut ended = Ok(());
+    while printer.left > 0 {
         let delivery = tokio::select! {
             biased;
             // The usual way to end; what was printed has been acknowledged.
-            () = interrupt.cancelled() => return Ok(()),
-            delivery = consumer.next() => delivery?,
+            () = interrupt.cancelled() => break,
+            delivery = within(args.wait, consumer.next()) => delivery,
         };
-        let Some(delivery) = delivery else { return Ok(()) };
-        let take = usize::try_from(left).unwrap_or(usize::MAX).min(delivery.records.len());
-        let shown = show(&args, json, &delivery, take, terminal);
+        let delivery = match delivery {
+            Ok(Some(delivery)) => delivery,
+            Ok(None) => break,
+            Err(error) => {
+                ended = Err(error.into());
+                break;
+            }
+        };
+        let take = printer.take(delivery.records.len());
+        let (shown, left) = delivery.records.split_at(take);
+        let lines = shown.iter().map(|one| (one.offset, &one.record, Some(one.delivery)));
+        let is_out = printer.print(delivery.partition, lines);
         // Acknowledged only once it is out of our hands.
-        shown.map_err(|error| Failure::from_output(&error))?;
-        left -= take as u64;
-        if !args.no_ack {
-            acknowledge(&consumer, &delivery, take, terminal).await?;
+        ended = match is_out {
+            Ok(()) => {
+                printed += take as u64;
+                again += shown.iter().filter(|one| one.delivery > Count(1)).count() as u64;
+                acknowledge(&consumer, &delivery, shown, printer.terminal).await
+            }
+            Err(error) => Err(Failure::from_output(&error)),
+        };
+        let left = left.iter().map(|record| record.ticket);
+        if left.len() > 0 {
+            // Best effort: they come again anyway.
+            drop(consumer.nack(left, Duration::ZERO).await);
+        }
+        if ended.is_err() {
+            break;
         }
     }
-    Ok(())
-}
-
-fn show(
-    args: &SubArgs,
-    json: bool,
-    delivery: &Delivery,
-    take: usize,
-    terminal: &mut Terminal,
-) -> std::io::Result<()> {
-    let out = &mut terminal.out;
-    for (offset, record) in &delivery.records[..take] {
-        if json {
-            let message = Message::new(*offset, record.clone());
-            let mut message = serde_json::to_value(message)?;
-            message["partition"] = delivery.partition.into();
-            writeln!(out, "{message}")?;
-            continue;
-        }
-        if let Some(separator) = &args.key_separator {
-            out.write_all(record.key.as_deref().unwrap_or_default())?;
-            out.write_all(separator.as_bytes())?;
-        }
-        out.write_all(&record.value)?;
-        out.write_all(b"\n")?;
+    consumer.close().await;
+    if again > 0 {
+        let note = format!("{again} of {printed} records had been delivered before");
+        printer.terminal.note(&note);
     }
-    out.flush()
+    ended
 }
 
 async fn acknowledge(
-    consumer: &Consumer,
+    consumer: &crate::client::Consumer,
     delivery: &Delivery,
-    take: usize,
+    shown: &[HandedRecord],
     terminal: &mut Terminal,
 ) -> Result<(), Failure> {
-    let up_to = if take == delivery.records.len() {
-        delivery.next
-    } else {
-        Offset(delivery.records[take - 1].0.0 + 1)
-    };
-    let Delivery { partition, epoch, .. } = *delivery;
-    match consumer.ack(partition, epoch, up_to).await {
-        Ok(AckOutcome::Acknowledged) => {}
-        Ok(AckOutcome::Superseded) => {
-            let note = format!("partition {partition} has moved; its last records may come again");
-            terminal.note(&note);
+    match consumer.ack(shown.iter().map(|record| record.ticket)).await {
+        Ok(settled) => {
+            let mut lost = settled.iter().filter(|view| !view.is_done());
+            if let Some(first) = lost.next() {
+                let count = 1 + lost.count();
+                let why = first.error.as_deref().unwrap_or(&first.code);
+                let partition = delivery.partition;
+                let note =
+                    format!("{count} records of partition {partition} may come again: {why}");
+                terminal.note(&note);
+            }
+            Ok(())
         }
         Err(error) => {
             let failure = Failure::from(error);
@@ -129,8 +167,105 @@ async fn acknowledge(
                 "printed, but not acknowledged, so it will come again: {}",
                 failure.message
             );
-            return Err(Failure { message, ..failure });
+            Err(Failure { message, ..failure })
         }
     }
+}
+
+/// Reads records, and changes nothing.
+async fn read(args: &SubArgs, client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
+    let interrupt = printer.terminal.interrupt.clone();
+    let start = if args.from_beginning { Some(StartAt::Beginning) } else { args.from };
+    let options = ReaderOptions {
+        start: start.unwrap_or(StartAt::Committed),
+        partition: args.partition,
+        follow: args.follow || args.wait.is_some(),
+        unavailable_max: (!args.follow).then_some(UNAVAILABLE_MAX),
+        ..ReaderOptions::default()
+    };
+    let mut reader = tokio::select! {
+        reader = client.reader(&args.topic, options) => reader?,
+        () = interrupt.cancelled() => return Err(Failure::interrupted()),
+    };
+    while printer.left > 0 {
+        let stretch = tokio::select! {
+            biased;
+            () = interrupt.cancelled() => return Ok(()),
+            stretch = within(args.wait, reader.next()) => stretch?,
+        };
+        let Some(stretch) = stretch else { return Ok(()) };
+        let take = printer.take(stretch.records.len());
+        let lines = stretch.records[..take].iter().map(|(offset, record)| (*offset, record, None));
+        printer.print(stretch.partition, lines).map_err(|error| Failure::from_output(&error))?;
+    }
     Ok(())
+}
+
+/// Waits for what comes next, but not for longer than was asked for.
+async fn within<T, E>(
+    wait: Option<Duration>,
+    next: impl Future<Output = Result<Option<T>, E>>,
+) -> Result<Option<T>, E> {
+    match wait {
+        Some(wait) => tokio::time::timeout(wait, next).await.unwrap_or(Ok(None)),
+        None => next.await,
+    }
+}
+
+/// Prints records.
+struct Printer<'a> {
+    json: bool,
+    key_separator: Option<String>,
+    /// How many are still to be printed.
+    left: u64,
+    terminal: &'a mut Terminal,
+}
+
+impl Printer<'_> {
+    /// Returns how many of so many records are to be printed.
+    fn take(&mut self, count: usize) -> usize {
+        let take = usize::try_from(self.left).unwrap_or(usize::MAX).min(count);
+        self.left -= take as u64;
+        take
+    }
+
+    fn print<'r>(
+        &mut self,
+        partition: u32,
+        records: impl Iterator<Item = (Offset, &'r Record, Option<Count>)>,
+    ) -> std::io::Result<()> {
+        let out = &mut self.terminal.out;
+        for (offset, record, delivery) in records {
+            if self.json {
+                let message = Message { delivery, ..Message::new(offset, record.clone()) };
+                let mut message = serde_json::to_value(message)?;
+                message["partition"] = partition.into();
+                writeln!(out, "{message}")?;
+                continue;
+            }
+            if let Some(separator) = &self.key_separator {
+                out.write_all(record.key.as_deref().unwrap_or_default())?;
+                out.write_all(separator.as_bytes())?;
+            }
+            out.write_all(&record.value)?;
+            out.write_all(b"\n")?;
+        }
+        out.flush()
+    }
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let read = parse_duration(text).filter(|time| !time.is_zero());
+    read.ok_or_else(|| "a time is written as 500ms, 30s or 2min".to_owned())
+}
+
+fn place(text: &str) -> Result<StartAt, String> {
+    match text {
+        "beginning" => Ok(StartAt::Beginning),
+        "committed" => Ok(StartAt::Committed),
+        offset => match offset.parse() {
+            Ok(offset) => Ok(StartAt::Offset(Offset(offset))),
+            Err(_) => Err("a place is beginning, committed, or an offset".to_owned()),
+        },
+    }
 }

@@ -2,13 +2,15 @@
 
 use clap::Subcommand;
 use narad_core::ids::Name;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::table::render;
 use super::terminal::Terminal;
 use super::{ExitCode, Failure, Format, Global};
-use crate::service::{NewTopic, TopicDetail, TopicView};
+use crate::http::json::OffsetsBody;
+use crate::service::{NewTopic, OffsetsView, TopicDetail, TopicView};
 
 /// Topics.
 #[derive(Debug, Subcommand)]
@@ -29,6 +31,11 @@ pub enum TopicCommand {
     List,
     /// Show who serves a topic's partitions
     Show {
+        /// Its name
+        name: String,
+    },
+    /// Show where a topic's consumers stand
+    Offsets {
         /// Its name
         name: String,
     },
@@ -87,6 +94,22 @@ pub(super) async fn run(
             let text = show_routes(terminal.width, &topic);
             terminal.print(&text)
         }
+        TopicCommand::Offsets { name } => {
+            let path =
+                format!("/v1/topics/{}/offsets", utf8_percent_encode(&name, NON_ALPHANUMERIC));
+            let body = client.get_raw(&path).await?;
+            if json {
+                return terminal.print_json(&body);
+            }
+            let offsets: OffsetsBody = parsed(&body)?;
+            terminal.print(&show_offsets(terminal.width, &offsets))?;
+            for OffsetsView { partition, unknown, .. } in offsets.partitions {
+                if let Some(why) = unknown {
+                    terminal.note(&format!("{name}/{partition}: {why}"));
+                }
+            }
+            Ok(())
+        }
         TopicCommand::Delete { name } => {
             client.delete_topic(&name).await?;
             if json { Ok(()) } else { terminal.print(&format!("{name} is deleted")) }
@@ -119,6 +142,37 @@ fn show_routes(width: u16, topic: &TopicDetail) -> String {
         ]
     });
     render(width, &["PARTITION", "OWNER", "STATE", "EPOCH", "ADDR"], rows.collect())
+}
+
+fn show_offsets(width: u16, offsets: &OffsetsBody) -> String {
+    let rows = offsets.partitions.iter().map(|view| {
+        let mut row = vec![format!("{}/{}", offsets.topic, view.partition), view.owner.to_string()];
+        match view.offsets {
+            Some(of) => row.extend([
+                of.start.to_string(),
+                of.hwm.to_string(),
+                of.committed.map_or_else(|| "-".into(), |committed| committed.to_string()),
+                of.acked_ahead.to_string(),
+                of.in_flight.to_string(),
+                of.backlog.to_string(),
+                of.epoch.to_string(),
+            ]),
+            None => row.extend(std::iter::repeat_n("?".to_owned(), 7)),
+        }
+        row
+    });
+    let columns = [
+        "PARTITION",
+        "OWNER",
+        "START",
+        "END",
+        "COMMITTED",
+        "AHEAD",
+        "IN-FLIGHT",
+        "BACKLOG",
+        "EPOCH",
+    ];
+    render(width, &columns, rows.collect())
 }
 
 fn name(text: &str) -> Result<Name, String> {

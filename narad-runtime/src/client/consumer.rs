@@ -1,135 +1,126 @@
-//! Reading all partitions of a topic, wherever they go.
+//! Working on the records of a topic, wherever its partitions go.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::Method;
-use bytes::Bytes;
-use narad_core::ids::{Epoch, Offset};
-use tokio::sync::{Semaphore, mpsc};
+use narad_core::ids::Epoch;
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
-use super::backoff::Backoff;
-use super::routes::Fault;
+use super::owner::{Owner, Trouble};
 use super::transport::Request;
-use super::{Client, ClientError, Endpoint, Tried, encoded, json};
+use super::{Client, ClientError, Endpoint, encoded};
 use crate::http::batch::{self, Limits};
-use crate::http::messages::AckBody;
-use crate::service::{AckSet, Fetched, Position, Record};
+use crate::http::json::SettledView;
+use crate::service::{Handed, HandedRecord, Settle, Ticket};
 
-/// How a consumer reads.
+/// How a consumer works.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConsumerOptions {
-    /// Where it starts. Default: at the first record that is not acknowledged.
-    pub start: StartAt,
-    /// Whether it waits for further records, or ends where the topic ended when it began. Default
-    /// true.
-    pub follow: bool,
-    /// Whether what it delivers is going to be acknowledged. If so, it goes back to the acknowledged
-    /// position whenever a partition has changed hands (H15): records may come twice, none is left
-    /// out. Default true.
-    pub acknowledges: bool,
+    /// Most records of one delivery. Default 100.
+    pub records_max: usize,
     /// Most bytes of one delivery. Default 1 MiB.
-    pub fetch_bytes_max: u64,
-    /// How long one request waits for records. Default 1 s.
+    pub bytes_max: u64,
+    /// How long nobody else gets what was delivered: as long as working on one delivery may take. It
+    /// counts from when [`Consumer::next`] returns it, or a little earlier. Default 30 s.
+    pub visibility: Duration,
+    /// Whether it waits for further records, or ends where there is nothing left to hand out.
+    /// Default true.
+    pub follow: bool,
+    /// How long one request waits for records. Default 10 s.
     pub wait: Duration,
     /// Most requests at once. Default 32.
-    pub fetches_max: usize,
-    /// How long a partition may be out of reach before reading ends with an error; `None` waits for
-    /// ever. Default `None`.
+    pub requests_max: usize,
+    /// How long a partition may be out of reach before the consumer ends with an error; `None` waits
+    /// for ever. Default `None`.
     pub unavailable_max: Option<Duration>,
 }
 
 impl Default for ConsumerOptions {
     fn default() -> Self {
         Self {
-            start: StartAt::Committed,
+            records_max: 100,
+            bytes_max: 1 << 20,
+            visibility: Duration::from_secs(30),
             follow: true,
-            acknowledges: true,
-            fetch_bytes_max: 1 << 20,
-            wait: Duration::from_secs(1),
-            fetches_max: 32,
+            wait: Duration::from_secs(10),
+            requests_max: 32,
             unavailable_max: None,
         }
     }
 }
 
-/// Where reading starts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StartAt {
-    /// At the first record that is not acknowledged.
-    Committed,
-    /// At the first record that is there.
-    Beginning,
-}
-
-/// Records of one partition, in order.
+/// Records of one partition that nobody else gets for a while.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
     /// The partition.
     pub partition: u32,
-    /// The reign in which they were read.
+    /// The reign in which they were handed out.
     pub epoch: Epoch,
-    /// The node that they were read from.
+    /// The node that has handed them out.
     pub endpoint: Endpoint,
-    /// The records with their offsets; at least one.
-    pub records: Vec<(Offset, Record)>,
-    /// What acknowledges them all.
-    pub next: Offset,
+    /// The records, in order; at least one.
+    pub records: Vec<HandedRecord>,
 }
 
-/// What became of an acknowledgement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AckOutcome {
-    /// It holds.
-    Acknowledged,
-    /// The partition has changed hands since; the records may come again.
-    Superseded,
+impl Delivery {
+    /// Returns what acknowledges all of them, hands them back or keeps them.
+    pub fn tickets(&self) -> impl Iterator<Item = Ticket> + '_ {
+        self.records.iter().map(|record| record.ticket)
+    }
 }
 
-/// Reads a topic. Dropping it ends all its requests.
+/// Works on a topic, together with whoever else does. What it has delivered and nobody acknowledges is
+/// delivered again, to it or to somebody else, once its time is up. Dropping it ends all its requests;
+/// [`Consumer::close`] also hands back what is left.
 #[derive(Debug)]
 pub struct Consumer {
     client: Client,
     topic: String,
     deliveries: mpsc::Receiver<Result<Delivery, ClientError>>,
-    readers: JoinSet<()>,
+    demand: Arc<Demand>,
+    is_waiting: bool,
+    stop: CancellationToken,
+    workers: JoinSet<()>,
 }
 
 impl Consumer {
-    /// Deliveries that may wait, besides one for each partition.
-    const WAITING_MAX: usize = 4;
-    /// How long an acknowledgement is tried.
-    const ACK_TIMEOUT: Duration = Duration::from_secs(30);
-
     pub(super) async fn new(
         client: Client,
         topic: &str,
         options: ConsumerOptions,
     ) -> Result<Self, ClientError> {
         let partitions = client.known(topic).await?.detail.topic.partitions;
-        let (sender, deliveries) = mpsc::channel(Self::WAITING_MAX);
-        let slots = Arc::new(Semaphore::new(options.fetches_max.max(1)));
+        let (sender, deliveries) = mpsc::channel(1);
+        let slots = Arc::new(Semaphore::new(options.requests_max.max(1)));
+        let (demand, stop) = (Demand::default(), CancellationToken::new());
+        let demand = Arc::new(demand);
         // With more partitions than slots nobody may sit on one for long.
-        let crowded = partitions as usize > options.fetches_max;
+        let crowded = partitions as usize > options.requests_max;
         let wait = if crowded { options.wait.min(Duration::from_millis(50)) } else { options.wait };
-        let mut readers = JoinSet::new();
+        let mut workers = JoinSet::new();
         for partition in 0..partitions {
-            let reader = Reader {
+            let worker = Worker {
                 client: client.clone(),
                 topic: topic.into(),
                 partition,
                 options: ConsumerOptions { wait, ..options.clone() },
-                slots: slots.clone(),
+                slots: Arc::clone(&slots),
+                demand: Arc::clone(&demand),
+                stop: stop.clone(),
                 sender: sender.clone(),
             };
-            readers.spawn(reader.run());
+            workers.spawn(worker.run());
         }
-        Ok(Self { client, topic: topic.into(), deliveries, readers })
+        let topic = topic.into();
+        Ok(Self { client, topic, deliveries, demand, is_waiting: false, stop, workers })
     }
 
-    /// Returns the next records, or `None` at the end of all partitions, unless it follows.
+    /// Returns the next records, or `None` once all partitions have none left, unless it follows. Safe
+    /// to give up: what it would have returned comes with the next call.
     ///
     /// # Errors
     ///
@@ -137,77 +128,153 @@ impl Consumer {
     ///
     /// # Panics
     ///
-    /// If reading a partition did: its end would pass for the partition's.
+    /// If working on a partition did: its end would pass for the partition's.
     pub async fn next(&mut self) -> Result<Option<Delivery>, ClientError> {
+        if !std::mem::replace(&mut self.is_waiting, true) {
+            self.demand.begin();
+        }
         if let Some(delivery) = self.deliveries.recv().await {
+            self.is_waiting = false;
             return delivery.map(Some);
         }
-        while let Some(ended) = self.readers.join_next().await {
-            ended.expect("no reader panics or is aborted");
+        while let Some(ended) = self.workers.join_next().await {
+            ended.expect("no worker panics or is aborted");
         }
         Ok(None)
     }
 
-    /// Acknowledges everything of a delivery's partition before `up_to`, which is an offset of the
-    /// delivery or its `next`; earlier deliveries of that partition included.
+    /// Acknowledges records; see [`Client::settle`].
     ///
     /// # Errors
     ///
-    /// If nobody could be told for 30 s. The records will come again.
+    /// As there.
     pub async fn ack(
         &self,
-        partition: u32,
-        epoch: Epoch,
-        up_to: Offset,
-    ) -> Result<AckOutcome, ClientError> {
-        let acks = AckSet { up_to: Some(up_to), offsets: Vec::new() };
-        let path = format!("/v1/topics/{}/ack?partition={partition}", encoded(&self.topic));
-        let request = Request::new(Method::POST, &path).json(json(&AckBody { epoch, acks }));
-        let mut owner = Owner::new(&self.client, &self.topic, partition);
-        let until = Instant::now() + Self::ACK_TIMEOUT;
-        loop {
-            let timeout = self.client.shared.options.request_timeout;
-            match owner.ask(&request, timeout).await {
-                Ok(_) => return Ok(AckOutcome::Acknowledged),
-                Err(Trouble { error, .. }) if error.code() == Some("stale_epoch") => {
-                    return Ok(AckOutcome::Superseded);
-                }
-                Err(Trouble { error, passes }) if !passes || Instant::now() >= until => {
-                    return Err(error);
-                }
-                Err(_) => owner.pause().await,
+        tickets: impl IntoIterator<Item = Ticket>,
+    ) -> Result<Vec<SettledView>, ClientError> {
+        self.client.settle(&self.topic, tickets, Settle::Ack).await
+    }
+
+    /// Hands records back; see [`Client::settle`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub async fn nack(
+        &self,
+        tickets: impl IntoIterator<Item = Ticket>,
+        delay: Duration,
+    ) -> Result<Vec<SettledView>, ClientError> {
+        self.client.settle(&self.topic, tickets, Settle::Nack { delay }).await
+    }
+
+    /// Keeps records for longer; see [`Client::settle`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub async fn extend(
+        &self,
+        tickets: impl IntoIterator<Item = Ticket>,
+        visibility: Duration,
+    ) -> Result<Vec<SettledView>, ClientError> {
+        self.client.settle(&self.topic, tickets, Settle::Extend { visibility }).await
+    }
+
+    /// Ends, and hands back what was handed out and not returned by [`Consumer::next`].
+    pub async fn close(mut self) {
+        self.stop.cancel();
+        // Those who wait to be asked hand back; whatever has been sent already is handed back here.
+        while let Some(left) = self.deliveries.recv().await {
+            if let Ok(delivery) = left {
+                hand_back(&self.client, &self.topic, &delivery).await;
             }
         }
     }
 }
 
-/// Reads one partition.
-struct Reader {
+/// Hands a delivery back that nobody has seen. Best effort: it comes again anyway.
+async fn hand_back(client: &Client, topic: &str, delivery: &Delivery) {
+    const PATIENCE: Duration = Duration::from_secs(2);
+    let back = Settle::Nack { delay: Duration::ZERO };
+    let settled = client.settle(topic, delivery.tickets(), back);
+    drop(tokio::time::timeout(PATIENCE, settled).await);
+}
+
+/// What the caller waits for: nothing is fetched from a partition before, so that nothing is kept from
+/// others for longer than needed.
+#[derive(Debug)]
+struct Demand {
+    is_waiting: watch::Sender<bool>,
+    /// One permit for the delivery that is waited for.
+    wanted: Semaphore,
+}
+
+impl Default for Demand {
+    fn default() -> Self {
+        Self { is_waiting: watch::Sender::new(false), wanted: Semaphore::new(0) }
+    }
+}
+
+impl Demand {
+    fn begin(&self) {
+        self.wanted.add_permits(1);
+        self.is_waiting.send_replace(true);
+    }
+
+    /// Waits until somebody waits for a delivery.
+    async fn begun(&self) {
+        let mut is_waiting = self.is_waiting.subscribe();
+        let begun = is_waiting.wait_for(|is_waiting| *is_waiting).await;
+        drop(begun.expect("the sender is here"));
+    }
+
+    /// Waits until somebody waits for a delivery and gets it from the caller.
+    async fn take(&self) {
+        self.wanted.acquire().await.expect("it is never closed").forget();
+        self.is_waiting.send_replace(false);
+    }
+}
+
+/// Works on one partition.
+struct Worker {
     client: Client,
     topic: String,
     partition: u32,
     options: ConsumerOptions,
     slots: Arc<Semaphore>,
+    demand: Arc<Demand>,
+    stop: CancellationToken,
     sender: mpsc::Sender<Result<Delivery, ClientError>>,
 }
 
-impl Reader {
+impl Worker {
     async fn run(self) {
-        let mut position = match self.options.start {
-            StartAt::Committed => Position::Committed,
-            StartAt::Beginning => Position::Offset { at: Offset(0), epoch: None },
-        };
         let mut owner = Owner::new(&self.client, &self.topic, self.partition);
-        let mut reign = None;
-        let mut end = None;
         let mut last_heard = Instant::now();
         loop {
-            let fetched = {
-                let _slot = self.slots.acquire().await.expect("the semaphore is never closed");
-                self.fetch(&mut owner, position).await
+            if self.stop.run_until_cancelled(self.demand.begun()).await.is_none() {
+                return;
+            }
+            let reserved = {
+                let slot = async { self.slots.acquire().await.expect("it is never closed") };
+                let Some(_slot) = self.stop.run_until_cancelled(slot).await else { return };
+                let reserve = self.reserve(&mut owner);
+                let Some(reserved) = self.stop.run_until_cancelled(reserve).await else { return };
+                reserved
             };
-            let (endpoint, fetched) = match fetched {
-                Ok(fetched) => fetched,
+            match reserved {
+                Ok(delivery) => {
+                    owner.rested();
+                    last_heard = Instant::now();
+                    let is_empty = delivery.records.is_empty();
+                    if !is_empty && !self.deliver(delivery).await {
+                        return;
+                    }
+                    if is_empty && !self.options.follow {
+                        return;
+                    }
+                }
                 Err(Trouble { error, passes }) => {
                     let patience = self.options.unavailable_max;
                     let spent = patience.is_some_and(|most| last_heard.elapsed() >= most);
@@ -216,55 +283,44 @@ impl Reader {
                         let _ = self.sender.send(Err(error)).await;
                         return;
                     }
-                    owner.pause().await;
-                    continue;
+                    if self.stop.run_until_cancelled(owner.pause()).await.is_none() {
+                        return;
+                    }
                 }
-            };
-            owner.rested();
-            last_heard = Instant::now();
-            let earlier = reign.replace(fetched.epoch);
-            if earlier.is_some_and(|earlier| earlier != fetched.epoch) && self.options.acknowledges
-            {
-                // What lies ahead of the acknowledged position may be other records by now.
-                position = Position::Committed;
-                continue;
-            }
-            let until = *end.get_or_insert(fetched.hwm);
-            let Fetched { records, next, hwm, epoch, .. } = fetched;
-            position = Position::Offset { at: next, epoch: Some(epoch) };
-            let caught_up = next >= until || (records.is_empty() && next >= hwm);
-            if !records.is_empty() {
-                let partition = self.partition;
-                let delivery = Delivery { partition, epoch, endpoint, records, next };
-                if self.sender.send(Ok(delivery)).await.is_err() {
-                    return;
-                }
-            } else if next < hwm {
-                // Nothing visible in this stretch; go on behind it, but not in a tight loop.
-                tokio::task::yield_now().await;
-            }
-            if caught_up && !self.options.follow {
-                return;
             }
         }
     }
 
-    async fn fetch(
-        &self,
-        owner: &mut Owner<'_>,
-        position: Position,
-    ) -> Result<(Endpoint, Fetched), Trouble> {
-        let wait = if self.options.follow { self.options.wait } else { Duration::ZERO };
-        let from = match position {
-            Position::Committed => String::new(),
-            Position::Offset { at, epoch: None } => format!("&from={at}"),
-            Position::Offset { at, epoch: Some(epoch) } => format!("&from={at}&epoch={epoch}"),
-        };
+    /// Waits until somebody wants a delivery, and keeps it meanwhile; returns whether to go on.
+    async fn deliver(&self, delivery: Delivery) -> bool {
+        loop {
+            tokio::select! {
+                biased;
+                () = self.stop.cancelled() => {
+                    hand_back(&self.client, &self.topic, &delivery).await;
+                    return false;
+                }
+                () = self.demand.take() => return self.sender.send(Ok(delivery)).await.is_ok(),
+                () = tokio::time::sleep(self.options.visibility / 3) => {
+                    let keep = Settle::Extend { visibility: self.options.visibility };
+                    let kept = self.client.settle(&self.topic, delivery.tickets(), keep);
+                    // If that fails they come again, to whomever.
+                    drop(self.stop.run_until_cancelled(kept).await);
+                }
+            }
+        }
+    }
+
+    async fn reserve(&self, owner: &mut Owner<'_>) -> Result<Delivery, Trouble> {
+        let options = &self.options;
+        let wait = if options.follow { options.wait } else { Duration::ZERO };
         let path = format!(
-            "/v1/topics/{}/messages?partition={}{from}&max_bytes={}&wait_ms={}",
+            "/v1/topics/{}/messages?partition={}&max={}&max_bytes={}&visibility={}ms&wait={}ms",
             encoded(&self.topic),
             self.partition,
-            self.options.fetch_bytes_max,
+            options.records_max,
+            options.bytes_max,
+            options.visibility.as_millis().max(1),
             wait.as_millis(),
         );
         let request = Request::new(Method::GET, &path).accept_batch();
@@ -272,125 +328,14 @@ impl Reader {
         let (endpoint, body) = owner.ask(&request, timeout).await?;
         // The answer's length is bounded already.
         let limits = Limits { records_max: u32::MAX, record_bytes_max: u64::MAX };
-        match batch::decode_fetched(body, limits) {
-            Ok(fetched) => Ok((endpoint, fetched)),
+        match batch::decode_handed(body, limits) {
+            Ok(Handed { partition, epoch, records, .. }) => {
+                Ok(Delivery { partition, epoch, endpoint, records })
+            }
             Err(cause) => Err(Trouble {
                 error: ClientError::BadAnswer { endpoint, cause: cause.to_string() },
                 passes: true,
             }),
         }
-    }
-}
-
-/// Why the owner of a partition gave no result.
-struct Trouble {
-    error: ClientError,
-    /// Whether asking again may help.
-    passes: bool,
-}
-
-impl From<Fault> for Trouble {
-    fn from(fault: Fault) -> Self {
-        match fault {
-            Fault::Final(error) => Self { error, passes: false },
-            Fault::Later(error)
-            | Fault::NodeDown(error)
-            | Fault::Unknown(error)
-            | Fault::Missing(error) => Self { error, passes: true },
-            Fault::NotOwner(endpoint) => {
-                let tried = endpoint.into_iter().map(|endpoint| Tried {
-                    endpoint,
-                    cause: "named as the owner, but not asked".into(),
-                });
-                Self { error: ClientError::Unreachable { tried: tried.collect() }, passes: true }
-            }
-        }
-    }
-}
-
-/// The owner of one partition, whoever that is at the moment.
-struct Owner<'a> {
-    client: &'a Client,
-    topic: &'a str,
-    partition: u32,
-    /// What an answer named; asked before what the routes say.
-    named: Option<Endpoint>,
-    /// The version of the routes that turned out wrong.
-    seen: u64,
-    wrong: bool,
-    backoff: Backoff,
-}
-
-impl<'a> Owner<'a> {
-    /// Most nodes that one after the other send a request on.
-    const HOPS_MAX: u32 = 4;
-
-    fn new(client: &'a Client, topic: &'a str, partition: u32) -> Self {
-        let options = &client.shared.options;
-        let backoff = Backoff::new(options.retry_min, options.retry_max);
-        Self { client, topic, partition, named: None, seen: 0, wrong: false, backoff }
-    }
-
-    async fn pause(&mut self) {
-        self.backoff.pause().await;
-    }
-
-    fn rested(&mut self) {
-        self.backoff.reset();
-    }
-
-    /// Asks the owner once, following those who know better.
-    async fn ask(
-        &mut self,
-        request: &Request,
-        timeout: Duration,
-    ) -> Result<(Endpoint, Bytes), Trouble> {
-        let mut hops = 0;
-        loop {
-            let endpoint = match self.named.take() {
-                Some(endpoint) => endpoint,
-                None => self.by_routes().await?,
-            };
-            let answer = self.client.ask_owner(&endpoint, request, timeout).await;
-            self.wrong = answer.is_err();
-            match answer {
-                Ok(body) => {
-                    if hops > 0 {
-                        self.client.learn_owner(self.topic, self.partition, &endpoint);
-                    }
-                    return Ok((endpoint, body));
-                }
-                Err(Fault::NotOwner(owner)) => {
-                    hops += 1;
-                    let owner = owner.filter(|owner| *owner != endpoint && hops <= Self::HOPS_MAX);
-                    if owner.is_none() {
-                        let error = ClientError::OwnerNotFound { endpoint };
-                        return Err(Trouble { error, passes: true });
-                    }
-                    self.named = owner;
-                }
-                // The routes decide whether it is gone: a node may not have learned of it yet.
-                Err(fault @ Fault::Missing(_)) => {
-                    self.by_routes().await?;
-                    return Err(fault.into());
-                }
-                Err(fault) => return Err(fault.into()),
-            }
-        }
-    }
-
-    async fn by_routes(&mut self) -> Result<Endpoint, Fault> {
-        let known = if self.wrong {
-            self.client.relearn(self.topic, self.seen).await
-        } else {
-            self.client.known(self.topic).await
-        };
-        let known = known.map_err(Fault::of_routes)?;
-        self.seen = known.version;
-        let route = known.detail.routes.iter().find(|route| route.partition == self.partition);
-        let endpoint = route.and_then(|route| route.addr.parse().ok());
-        // Without an owner yet, or with one at no address: look again after a pause.
-        self.wrong = endpoint.is_none();
-        endpoint.ok_or_else(|| Fault::NodeDown(ClientError::Unreachable { tried: Vec::new() }))
     }
 }

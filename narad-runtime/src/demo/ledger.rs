@@ -101,7 +101,7 @@ impl Ledger {
     /// Counts records as come back.
     pub(super) fn consumed(&self, delivery: &Delivery) {
         let seen: Vec<Option<Seen>> =
-            delivery.records.iter().map(|(_, record)| self.content.recognise(record)).collect();
+            delivery.records.iter().map(|one| self.content.recognise(&one.record)).collect();
         let mut inner = self.lock();
         let reign = (delivery.partition, delivery.epoch.0);
         inner.answered(reign, &delivery.endpoint.to_string());
@@ -209,7 +209,7 @@ impl Bits {
 mod tests {
     use super::*;
     use crate::service::Record;
-    use narad_core::ids::{Epoch, Offset};
+    use narad_core::ids::Epoch;
 
     const CONTENT: Content = Content::Made { seed: 1, records: 100, bytes: 8 };
 
@@ -224,7 +224,6 @@ mod tests {
             partition: 3,
             epoch: Epoch(epoch),
             records: Vec::new(),
-            next: Offset(0),
             endpoint,
         });
     }

@@ -10,7 +10,8 @@ use super::content::Feed;
 use super::ledger::Ledger;
 use super::pace::Pace;
 use crate::client::{
-    Client, ConsumerOptions, Placement, Producer, ProducerOptions, SendError, StartAt,
+    Client, ConsumerOptions, Placement, Producer, ProducerOptions, ReaderOptions, SendError,
+    StartAt,
 };
 
 /// The topic that everything goes through.
@@ -212,8 +213,7 @@ impl Lane {
 async fn consume(client: Client, ledger: Arc<Ledger>) -> Result<(), DemoError> {
     const PAUSE: Duration = Duration::from_millis(200);
     loop {
-        let options = ConsumerOptions { start: StartAt::Committed, ..ConsumerOptions::default() };
-        let read = read(&client, &ledger, options).await;
+        let read = read(&client, &ledger).await;
         if let Err(error) = read {
             tracing::warn!(%error, "reading begins anew");
         }
@@ -221,20 +221,16 @@ async fn consume(client: Client, ledger: Arc<Ledger>) -> Result<(), DemoError> {
     }
 }
 
-async fn read(
-    client: &Client,
-    ledger: &Ledger,
-    options: ConsumerOptions,
-) -> Result<(), crate::client::ClientError> {
+async fn read(client: &Client, ledger: &Ledger) -> Result<(), crate::client::ClientError> {
     /// How long one partition may keep the others waiting. What is not acknowledged by then is
     /// with the next delivery, or comes again.
     const ACK_WAIT: Duration = Duration::from_millis(300);
-    let mut consumer = client.consumer(TOPIC, options).await?;
+    let mut consumer = client.consumer(TOPIC, ConsumerOptions::default()).await?;
     while let Some(delivery) = consumer.next().await? {
         ledger.consumed(&delivery);
-        let ack = consumer.ack(delivery.partition, delivery.epoch, delivery.next);
+        let ack = consumer.ack(delivery.tickets());
         match tokio::time::timeout(ACK_WAIT, ack).await {
-            Ok(Ok(outcome)) => tracing::trace!(?outcome, "acknowledged"),
+            Ok(Ok(settled)) => tracing::trace!(?settled, "acknowledged"),
             Ok(Err(error)) => tracing::debug!(%error, "not acknowledged"),
             Err(_) => tracing::debug!(partition = delivery.partition, "not acknowledged in time"),
         }
@@ -248,16 +244,15 @@ pub(super) async fn read_all(
     mut each: impl FnMut(&crate::service::Record),
 ) -> Result<(), DemoError> {
     const PATIENCE: Duration = Duration::from_secs(10);
-    let options = ConsumerOptions {
+    let options = ReaderOptions {
         start: StartAt::Beginning,
         follow: false,
-        acknowledges: false,
         unavailable_max: Some(PATIENCE),
-        ..ConsumerOptions::default()
+        ..ReaderOptions::default()
     };
-    let mut consumer = client.consumer(TOPIC, options).await?;
-    while let Some(delivery) = consumer.next().await? {
-        delivery.records.iter().for_each(|(_, record)| each(record));
+    let mut reader = client.reader(TOPIC, options).await?;
+    while let Some(stretch) = reader.next().await? {
+        stretch.records.iter().for_each(|(_, record)| each(record));
     }
     Ok(())
 }

@@ -5,11 +5,13 @@
 //! and can stop at the first that is too large. New fields get new tags; tags that are not known are
 //! passed over.
 
+use std::time::Duration;
+
 use bytes::{Buf, Bytes, BytesMut};
-use narad_core::ids::{Epoch, Offset};
+use narad_core::ids::{Delivery, Epoch, Offset};
 use prost::Message;
 
-use crate::service::{Fetched, Record};
+use crate::service::{Fetched, Handed, HandedRecord, Record};
 
 /// The content type of a batch.
 pub const CONTENT_TYPE: &str = "application/x-narad-batch";
@@ -96,6 +98,12 @@ pub enum BatchError {
         /// How many it has.
         headers: usize,
     },
+    /// A record of an answer was not handed out to anybody.
+    #[error("record {record} of the batch was not handed out")]
+    NotHandedOut {
+        /// Which one, from zero.
+        record: usize,
+    },
     /// A record of an answer has no offset.
     #[error("record {record} of the batch has no offset")]
     NoOffset {
@@ -111,7 +119,10 @@ impl BatchError {
             Self::TooManyRecords { .. }
             | Self::RecordTooLong { .. }
             | Self::TooManyHeaders { .. } => true,
-            Self::CutShort { .. } | Self::Malformed { .. } | Self::NoOffset { .. } => false,
+            Self::CutShort { .. }
+            | Self::Malformed { .. }
+            | Self::NotHandedOut { .. }
+            | Self::NoOffset { .. } => false,
         }
     }
 }
@@ -134,6 +145,12 @@ pub struct BatchHead {
     /// Offset after the acknowledged prefix, if any was acknowledged.
     #[prost(uint64, optional, tag = "5")]
     pub committed: Option<u64>,
+    /// The partition, where records are handed out.
+    #[prost(uint32, optional, tag = "6")]
+    pub partition: Option<u32>,
+    /// How long nobody else gets them, in milliseconds.
+    #[prost(uint64, optional, tag = "7")]
+    pub visibility_ms: Option<u64>,
 }
 
 /// One record.
@@ -154,6 +171,12 @@ pub struct BatchRecord {
     /// Its offset; only in answers.
     #[prost(uint64, optional, tag = "5")]
     pub offset: Option<u64>,
+    /// Which of its deliveries this is, where records are handed out.
+    #[prost(uint64, optional, tag = "6")]
+    pub delivery: Option<u64>,
+    /// What acknowledges it, hands it back or keeps it.
+    #[prost(string, optional, tag = "7")]
+    pub handle: Option<String>,
 }
 
 /// One header of a record.
@@ -183,7 +206,7 @@ pub struct BatchHeader {
 /// ```
 #[must_use]
 pub fn encode_records(records: &[Record]) -> Bytes {
-    encode(&BatchHead::default(), records.iter().map(|record| (None, record)))
+    encode(&BatchHead::default(), records.iter().map(|record| form(None, record)))
 }
 
 /// Encodes what a fetch found.
@@ -195,8 +218,52 @@ pub fn encode_fetched(fetched: &Fetched) -> Bytes {
         hwm: fetched.hwm.0,
         epoch: fetched.epoch.0,
         committed: fetched.committed.map(|offset| offset.0),
+        ..BatchHead::default()
     };
-    encode(&head, fetched.records.iter().map(|(offset, record)| (Some(offset.0), record)))
+    encode(&head, fetched.records.iter().map(|(offset, record)| form(Some(*offset), record)))
+}
+
+/// Encodes what was handed out.
+#[must_use]
+pub fn encode_handed(handed: &Handed) -> Bytes {
+    let head = BatchHead {
+        epoch: handed.epoch.0,
+        partition: Some(handed.partition),
+        visibility_ms: Some(u64::try_from(handed.visibility.as_millis()).unwrap_or(u64::MAX)),
+        ..BatchHead::default()
+    };
+    let records = handed.records.iter().map(|handed| BatchRecord {
+        delivery: Some(handed.delivery.0),
+        handle: Some(handed.ticket.to_string()),
+        ..form(Some(handed.offset), &handed.record)
+    });
+    encode(&head, records)
+}
+
+/// Decodes what was handed out.
+///
+/// # Errors
+///
+/// If the bytes are no batch, exceed a limit, or were not handed out.
+pub fn decode_handed(body: Bytes, limits: Limits) -> Result<Handed, BatchError> {
+    let (head, records) = decode(body, limits)?;
+    let mut found = Vec::with_capacity(records.len());
+    for (index, record) in records.into_iter().enumerate() {
+        let not_handed_out = BatchError::NotHandedOut { record: index };
+        let ticket = record.handle.as_deref().and_then(|handle| handle.parse().ok());
+        let delivery = record.delivery.map(Delivery);
+        let (offset, record) = plain(record, 0);
+        let (Some(offset), Some(delivery), Some(ticket)) = (offset, delivery, ticket) else {
+            return Err(not_handed_out);
+        };
+        found.push(HandedRecord { offset, record, delivery, ticket });
+    }
+    Ok(Handed {
+        partition: head.partition.ok_or(BatchError::NotHandedOut { record: 0 })?,
+        epoch: Epoch(head.epoch),
+        visibility: Duration::from_millis(head.visibility_ms.unwrap_or_default()),
+        records: found,
+    })
 }
 
 /// Decodes records to be produced; those without a time get `now_ms`.
@@ -231,25 +298,30 @@ pub fn decode_fetched(body: Bytes, limits: Limits) -> Result<Fetched, BatchError
     })
 }
 
-fn encode<'a>(head: &BatchHead, records: impl Iterator<Item = (Option<u64>, &'a Record)>) -> Bytes {
+fn form(offset: Option<Offset>, record: &Record) -> BatchRecord {
+    let headers = record
+        .headers
+        .iter()
+        .map(|(name, value)| BatchHeader { name: name.clone(), value: value.clone() })
+        .collect();
+    BatchRecord {
+        key: record.key.clone(),
+        value: record.value.clone(),
+        timestamp_ms: Some(record.timestamp_ms),
+        headers,
+        offset: offset.map(|offset| offset.0),
+        delivery: None,
+        handle: None,
+    }
+}
+
+fn encode(head: &BatchHead, records: impl Iterator<Item = BatchRecord>) -> Bytes {
     let mut body = BytesMut::new();
     // Writing into a growing buffer cannot fail.
     let written = "a growing buffer takes any message";
     head.encode_length_delimited(&mut body).expect(written);
-    for (offset, record) in records {
-        let headers = record
-            .headers
-            .iter()
-            .map(|(name, value)| BatchHeader { name: name.clone(), value: value.clone() })
-            .collect();
-        let encoded = BatchRecord {
-            key: record.key.clone(),
-            value: record.value.clone(),
-            timestamp_ms: Some(record.timestamp_ms),
-            headers,
-            offset,
-        };
-        encoded.encode_length_delimited(&mut body).expect(written);
+    for record in records {
+        record.encode_length_delimited(&mut body).expect(written);
     }
     body.freeze()
 }
@@ -289,7 +361,7 @@ fn next_message(body: &mut Bytes, records: usize, bytes_max: u64) -> Result<Byte
 }
 
 fn plain(record: BatchRecord, now_ms: i64) -> (Option<Offset>, Record) {
-    let BatchRecord { key, value, timestamp_ms, headers, offset } = record;
+    let BatchRecord { key, value, timestamp_ms, headers, offset, .. } = record;
     let headers = headers.into_iter().map(|header| (header.name, header.value)).collect();
     let timestamp_ms = timestamp_ms.unwrap_or(now_ms);
     (offset.map(Offset), Record { key, value, timestamp_ms, headers })

@@ -74,29 +74,32 @@ impl ApiError {
 
 impl From<ServiceError> for ApiError {
     fn from(error: ServiceError) -> Self {
-        let (status, code) = match &error {
-            ServiceError::NoLeader => (StatusCode::SERVICE_UNAVAILABLE, "no_leader"),
-            ServiceError::UnknownMember(_) => (StatusCode::NOT_FOUND, "unknown_member"),
-            ServiceError::UnknownTopic(_) => (StatusCode::NOT_FOUND, "unknown_topic"),
-            ServiceError::UnknownPartition { .. } => (StatusCode::NOT_FOUND, "unknown_partition"),
-            ServiceError::Blocked(_) => (StatusCode::CONFLICT, "blocked"),
-            ServiceError::Rejected(_) => (StatusCode::CONFLICT, "rejected"),
-            ServiceError::Invalid(_) => (StatusCode::BAD_REQUEST, "invalid"),
-            ServiceError::OutcomeUnknown => (StatusCode::SERVICE_UNAVAILABLE, "outcome_unknown"),
-            ServiceError::NotOwner { .. } => (StatusCode::MISDIRECTED_REQUEST, "not_owner"),
-            ServiceError::Frozen => (StatusCode::SERVICE_UNAVAILABLE, "frozen"),
-            ServiceError::NoLease => (StatusCode::SERVICE_UNAVAILABLE, "no_lease"),
-            ServiceError::NotServing => (StatusCode::SERVICE_UNAVAILABLE, "not_serving"),
-            ServiceError::StaleEpoch => (StatusCode::CONFLICT, "stale_epoch"),
-            ServiceError::DiskFull => (StatusCode::INSUFFICIENT_STORAGE, "disk_full"),
-            ServiceError::Full { .. } => (StatusCode::SERVICE_UNAVAILABLE, "full"),
-            ServiceError::Draining => (StatusCode::SERVICE_UNAVAILABLE, "draining"),
-            ServiceError::NotAccepting(_) => (StatusCode::SERVICE_UNAVAILABLE, "not_accepting"),
-            ServiceError::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "too_large"),
-            ServiceError::Busy => (StatusCode::SERVICE_UNAVAILABLE, "busy"),
-            ServiceError::Internal(_) => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
+        let status = match &error {
+            ServiceError::UnknownMember(_)
+            | ServiceError::UnknownTopic(_)
+            | ServiceError::UnknownPartition { .. }
+            | ServiceError::NotInQuarantine(_) => StatusCode::NOT_FOUND,
+            ServiceError::Blocked(_) | ServiceError::Rejected(_) | ServiceError::StaleEpoch => {
+                StatusCode::CONFLICT
+            }
+            ServiceError::Invalid(_) => StatusCode::BAD_REQUEST,
+            ServiceError::NotOwner { .. } => StatusCode::MISDIRECTED_REQUEST,
+            ServiceError::NoLeader
+            | ServiceError::OutcomeUnknown
+            | ServiceError::Frozen
+            | ServiceError::NoLease
+            | ServiceError::NotServing
+            | ServiceError::TooManyInFlight { .. }
+            | ServiceError::TooFarAhead { .. }
+            | ServiceError::Full { .. }
+            | ServiceError::Draining
+            | ServiceError::NotAccepting(_)
+            | ServiceError::Busy => StatusCode::SERVICE_UNAVAILABLE,
+            ServiceError::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
+            ServiceError::DiskFull => StatusCode::INSUFFICIENT_STORAGE,
+            ServiceError::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };
-        let mut answer = Self::new(status, code, error.to_string());
+        let mut answer = Self::new(status, error.code(), error.to_string());
         match error {
             ServiceError::Blocked(reasons) => answer.body.reasons = reasons,
             ServiceError::NotOwner { owner } => {
@@ -109,6 +112,7 @@ impl From<ServiceError> for ApiError {
             | ServiceError::UnknownMember(_)
             | ServiceError::UnknownTopic(_)
             | ServiceError::UnknownPartition { .. }
+            | ServiceError::NotInQuarantine(_)
             | ServiceError::Rejected(_)
             | ServiceError::Invalid(_)
             | ServiceError::OutcomeUnknown
@@ -116,6 +120,8 @@ impl From<ServiceError> for ApiError {
             | ServiceError::NoLease
             | ServiceError::NotServing
             | ServiceError::StaleEpoch
+            | ServiceError::TooManyInFlight { .. }
+            | ServiceError::TooFarAhead { .. }
             | ServiceError::DiskFull
             | ServiceError::Draining
             | ServiceError::NotAccepting(_)

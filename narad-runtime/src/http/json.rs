@@ -1,12 +1,14 @@
 //! The JSON form of records: text where it is text, base64 where it is not.
 
+use std::time::Duration;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use narad_core::ids::{Epoch, Offset};
+use narad_core::ids::{Delivery, Epoch, Offset};
 use serde::{Deserialize, Serialize};
 
-use crate::service::{Fetched, Record};
+use crate::service::{Fetched, Handed, HandedRecord, OffsetsView, Record, Settled};
 
 /// The body of a produce request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,7 +21,7 @@ pub struct Messages {
 /// One record.
 ///
 /// Of `value` and `value_base64` exactly one is given, of `key` and `key_base64` at most one. What
-/// was fetched can be produced again as it is: the offset is ignored then.
+/// was fetched can be produced again as it is: what only answers have is ignored then.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Message {
@@ -44,6 +46,12 @@ pub struct Message {
     /// Names and values.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub headers: Vec<Header>,
+    /// Which of its deliveries this is, from one; only in answers that hand records out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delivery: Option<Delivery>,
+    /// What acknowledges it, hands it back or keeps it; only in answers that hand records out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handle: Option<String>,
 }
 
 /// One header of a record: of `value` and `value_base64` exactly one is given.
@@ -79,6 +87,79 @@ pub struct FetchedBody {
     pub epoch: Epoch,
     /// Offset after the acknowledged prefix; null if nothing was acknowledged.
     pub committed: Option<Offset>,
+}
+
+/// The body of an answer that hands records out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HandedBody {
+    /// The topic's name.
+    pub topic: String,
+    /// The partition that all of them are from.
+    pub partition: u32,
+    /// The owner's reign.
+    pub epoch: Epoch,
+    /// How long nobody else gets them, in milliseconds.
+    pub visibility_ms: u64,
+    /// The records, in order; none if there was nothing to do.
+    pub messages: Vec<Message>,
+}
+
+/// The body of a request that acknowledges records that were handed out, hands them back or keeps
+/// them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HandlesBody {
+    /// The handles as they came, of any partitions of the topic.
+    pub handles: Vec<String>,
+    /// How long nobody gets what is handed back, such as `5s`; only to hand back. At once if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay: Option<String>,
+    /// How long from now on what is kept is kept, such as `30s`; only to keep, and needed then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub visibility: Option<String>,
+}
+
+/// What became of handles, in the order in which they were given.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SettledBody {
+    /// One for each handle.
+    pub results: Vec<SettledView>,
+}
+
+/// What became of one handle.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SettledView {
+    /// The name of it, for programs; stable.
+    pub code: String,
+    /// What went wrong and what to do next, for people; absent if it was done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Whether the same handle may be taken later, here or at the owner.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub retryable: bool,
+    /// How long it is kept from now on, in milliseconds (`extended`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub visibility_ms: Option<u64>,
+    /// Where the owner serves HTTP, as `host:port` (`moved`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+}
+
+impl SettledView {
+    /// Whether what was asked for is so, by this request or by an earlier one.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.error.is_none() || self.code == "already_acked"
+    }
+}
+
+/// Where the consumers of a topic stand.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OffsetsBody {
+    /// The topic's name.
+    pub topic: String,
+    /// Its partitions, in order.
+    pub partitions: Vec<OffsetsView>,
 }
 
 /// Why a message is no record.
@@ -143,8 +224,57 @@ impl Message {
             value,
             value_base64,
             headers: headers.collect(),
+            delivery: None,
+            handle: None,
         }
     }
+}
+
+impl HandedBody {
+    /// Shows what was handed out.
+    #[must_use]
+    pub fn new(topic: String, handed: Handed) -> Self {
+        let Handed { partition, epoch, visibility, records } = handed;
+        let messages = records.into_iter().map(|handed| {
+            let HandedRecord { offset, record, delivery, ticket } = handed;
+            let (delivery, handle) = (Some(delivery), Some(ticket.to_string()));
+            Message { delivery, handle, ..Message::new(offset, record) }
+        });
+        Self {
+            topic,
+            partition,
+            epoch,
+            visibility_ms: millis(visibility),
+            messages: messages.collect(),
+        }
+    }
+}
+
+impl SettledBody {
+    /// Shows what became of tickets.
+    #[must_use]
+    pub fn new(settled: Vec<Settled>) -> Self {
+        let results = settled.into_iter().map(|settled| {
+            let mut view = SettledView {
+                code: settled.code().to_owned(),
+                error: settled.error(),
+                retryable: settled.is_retryable(),
+                visibility_ms: None,
+                owner: None,
+            };
+            if let Settled::Extended { visibility } = settled {
+                view.visibility_ms = Some(millis(visibility));
+            } else if let Settled::Moved { owner } = settled {
+                view.owner = owner;
+            }
+            view
+        });
+        Self { results: results.collect() }
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 impl FetchedBody {

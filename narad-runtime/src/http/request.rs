@@ -15,6 +15,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::Api;
 use super::error::ApiError;
 use crate::service::{Read, ServiceError};
+use crate::units::parse_duration;
 
 /// One permit of [`Api::bodies`], in bytes.
 const PERMIT_BYTES: u64 = 1024;
@@ -82,6 +83,14 @@ impl From<ReadQuery> for Read {
 struct WaitQuery {
     #[serde(default)]
     wait_ms: u64,
+    wait: Option<String>,
+}
+
+impl WaitQuery {
+    fn wait(&self) -> Duration {
+        let wait = self.wait.as_deref().and_then(parse_duration);
+        wait.unwrap_or_else(|| Duration::from_millis(self.wait_ms))
+    }
 }
 
 /// Ends requests that take too long: a client that never finishes its body holds nothing for ever.
@@ -91,7 +100,7 @@ pub(super) async fn within_time(
     next: Next,
 ) -> Response {
     let waits = Query::<WaitQuery>::try_from_uri(request.uri())
-        .map_or(Duration::ZERO, |query| Duration::from_millis(query.0.wait_ms));
+        .map_or(Duration::ZERO, |query| query.0.wait());
     let limit = api.options.request_timeout + waits.min(api.options.wait_max);
     let reads = request.method() == Method::GET;
     match tokio::time::timeout(limit, next.run(request)).await {

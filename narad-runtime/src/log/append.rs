@@ -231,12 +231,9 @@ impl SegmentLog {
         Ok(())
     }
 
-    pub(crate) fn close_writer(&self) -> Result<(), LogError> {
+    pub(crate) fn close_writer(&self) {
         let _writer = lock(&self.writer);
-        if self.closed.swap(true, Ordering::AcqRel) {
-            return Ok(());
-        }
-        self.flush_at_close()
+        self.closed.store(true, Ordering::Release);
     }
 }
 

@@ -96,14 +96,6 @@ pub enum LogError {
         /// The broken rule.
         why: &'static str,
     },
-    /// Too many records acknowledged out of order.
-    #[error("{max} records are acknowledged ahead already; acknowledge offset {frontier} first")]
-    AckedAheadFull {
-        /// The limit.
-        max: usize,
-        /// First record that is not acknowledged.
-        frontier: Offset,
-    },
     /// A file that cannot be understood.
     #[error("cannot read {}: {source}; restore it, or set the log aside", path.display())]
     Format {

@@ -71,6 +71,26 @@ pub struct Scan {
 /// # Ok::<(), narad_runtime::log::LogError>(())
 /// ```
 pub fn scan(disk: &dyn Disk, dir: &Path) -> Result<Scan, LogError> {
+    let mut records = Vec::new();
+    let mut found = scan_each(disk, dir, |segment| {
+        records.extend(segment);
+        Ok::<_, LogError>(())
+    })?;
+    found.records = records;
+    Ok(found)
+}
+
+/// Like [`scan`], but hands out the records of one segment after the other and keeps none, so that a
+/// long log takes no more memory than its longest segment. What is returned at the end has no records.
+///
+/// # Errors
+///
+/// As [`scan`], and whatever `each` returns.
+pub fn scan_each<E: From<LogError>>(
+    disk: &dyn Disk,
+    dir: &Path,
+    mut each: impl FnMut(Vec<(Offset, Record)>) -> Result<(), E>,
+) -> Result<Scan, E> {
     let listed = Segments::load(disk, dir)?;
     let bases = Bases::find(disk, dir, listed.as_ref())?.kept;
     let (position, seen) = consumers(disk, dir)?;
@@ -86,7 +106,7 @@ pub fn scan(disk: &dyn Disk, dir: &Path) -> Result<Scan, LogError> {
         torn_bytes: 0,
     };
     for (at, &base) in bases.iter().enumerate() {
-        let bytes = read(disk, dir, base)?;
+        let bytes = read(disk, dir, base).map_err(LogError::from)?;
         let mut checker = Checker::new(base);
         checker.feed(&bytes);
         found.hwm = found.hwm.max(checker.hwm());
@@ -95,6 +115,7 @@ pub fn scan(disk: &dyn Disk, dir: &Path) -> Result<Scan, LogError> {
             Some(&next) => found.take_sealed(checker, &bytes, next, dir)?,
             None => found.take_last(checker, &bytes, disk, dir)?,
         }
+        each(std::mem::take(&mut found.records))?;
     }
     // Offsets that were given once are never given again, though their records are gone.
     let listed_end = listed.iter().flat_map(|listed| &listed.sealed).map(|one| one.end).max();

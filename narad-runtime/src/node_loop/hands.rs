@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use narad_core::cursor::Acks;
 use narad_core::dispatch::Room;
 use narad_core::effects::OpId;
 use narad_core::freeze::gate::Authority;
@@ -254,10 +253,10 @@ impl Hands {
             Shipping::Carry(seqs) => {
                 self.block(op, move |_| Outcome::Ship(ingress.carry(&seqs)));
             }
-            Shipping::Salvage { partition, data, from } => {
+            Shipping::Salvage { partition, what, from } => {
                 let store = Arc::clone(&self.seams.store);
                 self.block(op, move |_| {
-                    let salvaged = ingress.salvage(&*store, partition, data, from);
+                    let salvaged = ingress.salvage(&*store, partition, what, from);
                     Outcome::Ship(ShippingOutcome::Salvage(salvaged))
                 });
             }
@@ -275,9 +274,12 @@ impl Hands {
                 slot.thaw(token);
                 GatingOutcome::Thaw
             }
-            Gating::Resume(_) => GatingOutcome::Resume,
-            Gating::HandOver { .. } => GatingOutcome::HandOver(Acks::default()),
-            Gating::Take(_) => GatingOutcome::Take(None),
+            Gating::Resume(lineage) => {
+                slot.resume(lineage);
+                GatingOutcome::Resume
+            }
+            Gating::HandOver { forced } => GatingOutcome::HandOver(slot.hand_over(forced)),
+            Gating::Take(acks) => GatingOutcome::Take(slot.take_acks(&acks)),
             Gating::List { incarnation, check } => {
                 return self.block(op, move |_| {
                     let listing = slot.list(incarnation, &check);

@@ -34,6 +34,8 @@ pub struct Counters {
     pub salvaged_bytes: AtomicU64,
     /// How long each normal move kept its source frozen.
     pub freezes: Mutex<Vec<Duration>>,
+    /// Partitions whose next owner was told what was acknowledged here after the capture (R52).
+    pub acks_forwarded: AtomicU64,
 }
 
 impl Counters {
@@ -67,6 +69,9 @@ impl Observer for Telemetry {
             Note::Dispatch(note) => self.count_dispatch(note),
             Note::Salvaged { salvaged, .. } => {
                 self.counters.salvaged_bytes.fetch_add(salvaged.bytes, Ordering::Relaxed);
+            }
+            Note::AcksForwarded { .. } => {
+                self.counters.acks_forwarded.fetch_add(1, Ordering::Relaxed);
             }
             _ => {}
         }

@@ -7,14 +7,17 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use narad_core::dispatch::{BatchNo, LogFault, Refused, SendFault, Seqs};
-use narad_core::ids::{Epoch, NodeId, PartitionId, Seq};
+use narad_core::ids::{Epoch, NodeId, Offset, PartitionId, Seq};
+use narad_core::mover::What;
 use narad_core::node::{Salvaged, ShippingOutcome};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use crate::clock::wall_ms;
 use crate::ingress::{Accepted, Door, IngressError, IngressLog, Load, Parcel, Pass, Ticket};
 use crate::net::{Delivery, Transport};
+use crate::salvage::salvage;
 use crate::store::PartitionStore;
 
 /// One node's ingress log with its door.
@@ -140,17 +143,24 @@ impl Ingress {
         &self,
         store: &dyn PartitionStore,
         partition: PartitionId,
-        data: narad_core::ids::Attempt,
-        from: narad_core::ids::Offset,
+        what: What,
+        from: Option<Offset>,
     ) -> Option<Salvaged> {
-        let salvaged = self.log.salvage(&self.door, store, partition, data, from);
-        let salvaged = salvaged.inspect_err(|error| {
-            tracing::warn!(%partition, %data, %error, "cannot salvage yet");
-            if let crate::ingress::SalvageError::Ingress(error) = error {
-                self.saw(error);
-            }
+        salvage(store, partition, what, from, wall_ms(), &mut |parcels| self.accept_again(parcels))
+    }
+
+    /// Accepts what was accepted before, even while the node leaves. Returns whether it is durable
+    /// and told; if not, there is no room now, or the log has failed. Blocks.
+    pub(crate) fn accept_again(&self, parcels: Vec<Parcel>) -> bool {
+        let Ok(_pass) = self.door.enter_again(Load::of(&parcels)) else {
+            tracing::warn!("no room for what is accepted again: it is tried later");
+            return false;
+        };
+        let appended = self.log.append(parcels).inspect_err(|error| {
+            tracing::warn!(%error, "cannot accept again yet");
+            self.saw(error);
         });
-        salvaged.ok()
+        appended.is_ok()
     }
 
     /// Reads the records of a batch. Blocks on the disk if they are not in memory.

@@ -1,31 +1,34 @@
 //! The API's view of a node: questions to the node machine, records to and from its logs.
 
+mod consume;
 mod errors;
+mod salvage;
 mod views;
 
-use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::Poll;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::join_all;
-use narad_core::dispatch::Route as Place;
-use narad_core::freeze::gate::Refused;
-use narad_core::ids::{Epoch, NodeId, Offset, PartitionId};
+use narad_core::cursor::Lineage;
+use narad_core::dispatch::Route as Way;
+use narad_core::ids::{Epoch, NodeId, PartitionId, TopicId};
 use narad_core::metastore::Applied;
 use narad_core::node::{Ask, Node, Said};
-use narad_core::planted::{Bug, is_planted};
 
 use super::topics::{Known, Topics};
-use crate::broker::{Broker, ProduceError, Seat, SlotError};
+use crate::broker::{Broker, ProduceError, Seat};
 use crate::client::{Client, ClientOptions};
 use crate::ingress::Parcel;
 use crate::node_loop::{AskFault, Ingress, NodeHandle, Stopped};
+use crate::salvage::accept_again;
 use crate::service::{
-    Accepted, AckSet, Fetched, MemberView, MoveView, NewTopic, Position, Produced, Read, Readiness,
-    Record, Route, Service, ServiceError, TopicView, hash_of,
+    Accepted, AcceptedView, AckSet, Fetched, Handed, MemberView, MoveView, NewLoss, NewTopic,
+    OffsetsView, Position, Produced, Read, Readiness, ReceiptView, Record, Reserve, Route,
+    SalvageView, Service, ServiceError, Settle, Settled, Ticket, TopicView, hash_of,
 };
+use crate::store::{Kept, PartitionStore, Receipt};
 use views::{add_progress, member_view, moves_seen_from, route, topic_view};
 
 /// What the HTTP API asks of a running node.
@@ -33,29 +36,63 @@ use views::{add_progress, member_view, moves_seen_from, route, topic_view};
 pub struct NodeService {
     handle: NodeHandle,
     broker: Arc<Broker>,
+    store: Arc<dyn PartitionStore>,
     node: NodeId,
+    /// Whose turn it is among the partitions that are consumed from.
+    turn: AtomicU64,
     ingress: Arc<Ingress>,
     topics: Arc<Topics>,
 }
 
 /// Where a partition is, as this node has learned it.
-struct Spot {
+struct Place {
     partition: PartitionId,
     owner: NodeId,
     owner_http: Option<String>,
-    /// The starts of past and present reigns, for readers that come from an earlier one.
-    lineage: Vec<(Epoch, Offset)>,
+    /// For readers that come from an earlier reign.
+    lineage: Lineage,
+}
+
+impl Place {
+    const fn topic(&self) -> TopicId {
+        self.partition.topic
+    }
 }
 
 impl NodeService {
     pub(super) const fn new(
         handle: NodeHandle,
         broker: Arc<Broker>,
+        store: Arc<dyn PartitionStore>,
         node: NodeId,
         ingress: Arc<Ingress>,
         topics: Arc<Topics>,
     ) -> Self {
-        Self { handle, broker, node, ingress, topics }
+        Self { handle, broker, store, node, turn: AtomicU64::new(0), ingress, topics }
+    }
+
+    fn store(&self) -> Arc<dyn PartitionStore> {
+        Arc::clone(&self.store)
+    }
+
+    /// Accepts once more what lies in this node's quarantine.
+    async fn accept_trashed(
+        &self,
+        partition: PartitionId,
+        id: String,
+        now_ms: i64,
+    ) -> Result<Receipt, ServiceError> {
+        let (store, ingress) = (self.store(), Arc::clone(&self.ingress));
+        let accept = move || {
+            let kept = Kept::Trashed(&id);
+            let accept = &mut |parcels| ingress.accept_again(parcels);
+            accept_again(&*store, partition, kept, None, now_ms, accept)
+        };
+        match blocking(accept).await? {
+            Ok(Some(receipt)) => Ok(receipt),
+            Ok(None) => Err(ServiceError::Busy),
+            Err(error) => Err(salvage::store_error(&error)),
+        }
     }
 
     /// Finds a topic for a producer. Only one that this node has not heard of is a question to the
@@ -124,7 +161,7 @@ impl NodeService {
     }
 
     /// Finds a partition; if this node has not heard of the topic, it asks the log first.
-    async fn place(&self, topic: &str, index: u32) -> Result<Spot, ServiceError> {
+    async fn place(&self, topic: &str, index: u32) -> Result<Place, ServiceError> {
         for read in [Read::Stale, Read::Barrier] {
             let wanted = topic.to_owned();
             let find = move |node: &Node| place(node, &wanted, index);
@@ -137,8 +174,23 @@ impl NodeService {
         Err(ServiceError::UnknownTopic(topic.to_owned()))
     }
 
+    async fn routes_of(&self, topic: &str) -> Result<Vec<Route>, ServiceError> {
+        for read in [Read::Stale, Read::Barrier] {
+            let wanted = topic.to_owned();
+            let find = move |node: &Node| {
+                let id = node.state().topic_named(&wanted)?.id;
+                let rows = node.state().assignments_of_topic(id);
+                Some(rows.filter_map(|(id, row)| route(node, id, row)).collect::<Vec<_>>())
+            };
+            if let Some(routes) = self.look(read, find).await? {
+                return Ok(routes);
+            }
+        }
+        Err(ServiceError::UnknownTopic(topic.to_owned()))
+    }
+
     /// Finds the seat of a partition that this node owns.
-    fn seat(&self, place: &Spot) -> Result<Seat, ServiceError> {
+    fn seat(&self, place: &Place) -> Result<Seat, ServiceError> {
         if place.owner != self.node {
             return Err(ServiceError::NotOwner { owner: place.owner_http.clone() });
         }
@@ -220,18 +272,7 @@ impl Service for NodeService {
     }
 
     async fn routes(&self, topic: &str) -> Result<Vec<Route>, ServiceError> {
-        for read in [Read::Stale, Read::Barrier] {
-            let wanted = topic.to_owned();
-            let find = move |node: &Node| {
-                let id = node.state().topic_named(&wanted)?.id;
-                let rows = node.state().assignments_of_topic(id);
-                Some(rows.filter_map(|(id, row)| route(node, id, row)).collect::<Vec<_>>())
-            };
-            if let Some(routes) = self.look(read, find).await? {
-                return Ok(routes);
-            }
-        }
-        Err(ServiceError::UnknownTopic(topic.to_owned()))
+        self.routes_of(topic).await
     }
 
     async fn move_partition(
@@ -244,6 +285,22 @@ impl Service for NodeService {
         let partition = self.place(topic, partition).await?.partition;
         self.ask(Ask::Move { partition, to }).await?;
         self.ask(Ask::Pin { partition, on: true }).await.map(|_| ())
+    }
+
+    async fn declare_lost(&self, loss: NewLoss) -> Result<ReceiptView, ServiceError> {
+        self.give_up(loss).await
+    }
+
+    async fn salvage(&self, read: Read) -> Result<SalvageView, ServiceError> {
+        self.salvage_view(read).await
+    }
+
+    async fn restore(&self, member: &str, id: &str) -> Result<AcceptedView, ServiceError> {
+        self.restore_from(member, id).await
+    }
+
+    async fn drop_quarantined(&self, member: &str, id: &str) -> Result<(), ServiceError> {
+        self.drop_from(member, id).await
     }
 
     async fn accept(
@@ -260,9 +317,9 @@ impl Service for NodeService {
         let accepted = records.len() as u64;
         let parcel = |record: Record| {
             let route = match (partition, &record.key) {
-                (Some(index), _) => Place::Partition(index),
-                (None, Some(key)) => Place::Key(hash_of(key)),
-                (None, None) => Place::Any,
+                (Some(index), _) => Way::Partition(index),
+                (None, Some(key)) => Way::Key(hash_of(key)),
+                (None, None) => Way::Any,
             };
             Parcel { topic: id, route, record }
         };
@@ -302,31 +359,7 @@ impl Service for NodeService {
         bytes_max: u64,
         wait: Duration,
     ) -> Result<Fetched, ServiceError> {
-        let place = self.place(topic, partition).await?;
-        let seat = self.seat(&place)?;
-        let bytes_max = usize::try_from(bytes_max).unwrap_or(usize::MAX);
-        let look = move || fetch_now(&seat, &place, from, bytes_max);
-        let look = Arc::new(look);
-        let first = Arc::clone(&look);
-        let fetched = blocking(move || first()).await??;
-        if !fetched.records.is_empty() || wait.is_zero() {
-            return Ok(fetched);
-        }
-        let slot = {
-            let place = self.place(topic, partition).await?;
-            self.seat(&place)?.slot
-        };
-        let seen = fetched.hwm;
-        let changed = poll_fn(move |cx| {
-            slot.wake_on_change(cx.waker());
-            match slot.readable() {
-                Ok((log, _)) if log.bounds().hwm <= seen => Poll::Pending,
-                Ok(_) | Err(_) => Poll::Ready(()),
-            }
-        });
-        // Time running out is an answer like any other: nothing new.
-        drop(tokio::time::timeout(wait, changed).await);
-        blocking(move || look()).await?
+        self.read(topic, partition, from, bytes_max, wait).await
     }
 
     async fn ack(
@@ -336,21 +369,24 @@ impl Service for NodeService {
         epoch: Epoch,
         acks: AckSet,
     ) -> Result<(), ServiceError> {
-        let place = self.place(topic, partition).await?;
-        let seat = self.seat(&place)?;
-        let acked = blocking(move || {
-            seat.slot.acknowledge(epoch, |log| {
-                if let Some(up_to) = acks.up_to {
-                    log.ack_up_to(up_to)?;
-                }
-                acks.offsets.iter().try_for_each(|offset| log.ack(*offset).map(|_| ()))
-            })
-        })
-        .await?;
-        acked.map_err(|error| match error {
-            SlotError::Refused(Refused::OtherEpoch { .. }) => ServiceError::StaleEpoch,
-            error => error.into(),
-        })
+        self.acknowledge(topic, partition, epoch, acks).await
+    }
+
+    async fn reserve(&self, topic: &str, wanted: Reserve) -> Result<Handed, ServiceError> {
+        self.hand_out(topic, wanted).await
+    }
+
+    async fn settle(
+        &self,
+        topic: &str,
+        tickets: Vec<Ticket>,
+        how: Settle,
+    ) -> Result<Vec<Settled>, ServiceError> {
+        self.settle_all(topic, tickets, how).await
+    }
+
+    async fn offsets(&self, topic: &str, read: Read) -> Result<Vec<OffsetsView>, ServiceError> {
+        self.offsets_of(topic, read).await
     }
 }
 
@@ -362,32 +398,7 @@ async fn blocking<T: Send + 'static>(
     done.map_err(|error| ServiceError::Internal(error.to_string()))
 }
 
-fn fetch_now(
-    seat: &Seat,
-    place: &Spot,
-    from: Position,
-    bytes_max: usize,
-) -> Result<Fetched, ServiceError> {
-    let (log, epoch) = seat.slot.readable()?;
-    let (bounds, committed) = (log.bounds(), log.position().committed);
-    let from = match from {
-        Position::Committed => committed.unwrap_or(bounds.start),
-        Position::Offset { at, epoch } => clamped(at, epoch, &place.lineage),
-    };
-    let from = from.max(bounds.start);
-    let records = if from >= bounds.hwm { Vec::new() } else { log.read(from, bytes_max)? };
-    let next = records.last().map_or(from, |(offset, _)| offset.next());
-    Ok(Fetched { records, next, start: bounds.start, hwm: bounds.hwm, epoch, committed })
-}
-
-/// Takes a reader of an earlier reign back to where the next one began, if it is past that (H15).
-fn clamped(at: Offset, epoch: Option<Epoch>, lineage: &[(Epoch, Offset)]) -> Offset {
-    let Some(epoch) = epoch.filter(|_| !is_planted(Bug::PositionNotClamped)) else { return at };
-    let next = lineage.iter().find(|(reign, _)| *reign > epoch);
-    next.map_or(at, |(_, start)| at.min(*start))
-}
-
-fn place(node: &Node, topic: &str, index: u32) -> Result<Spot, ServiceError> {
+fn place(node: &Node, topic: &str, index: u32) -> Result<Place, ServiceError> {
     let state = node.state();
     let found =
         state.topic_named(topic).ok_or_else(|| ServiceError::UnknownTopic(topic.to_owned()))?;
@@ -398,33 +409,14 @@ fn place(node: &Node, topic: &str, index: u32) -> Result<Spot, ServiceError> {
     let partition = PartitionId { topic: found.id, index };
     // A topic that was just created has no owners yet.
     let row = state.assignment(partition).ok_or(ServiceError::NotServing)?;
-    Ok(Spot {
+    Ok(Place {
         partition,
         owner: row.owner,
         owner_http: state.member(row.owner).map(|owner| owner.addrs.http.clone()),
-        lineage: row.lineage.iter().map(|reign| (reign.epoch, reign.start)).collect(),
+        lineage: Lineage::of(row),
     })
 }
 
 fn waiting(what: &str) -> Readiness {
     Readiness { ready: false, waiting: Some(what.to_owned()) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// H15: a position of an earlier reign is taken back to where the next one began; one of the
-    /// present reign, or of nobody's, stays.
-    #[test]
-    fn a_reader_of_an_earlier_reign_skips_nothing() {
-        let lineage = [(Epoch(1), Offset(0)), (Epoch(2), Offset(990)), (Epoch(4), Offset(2000))];
-        let at = |at, epoch: u64| clamped(Offset(at), Some(Epoch(epoch)), &lineage);
-        assert_eq!(at(1000, 1), Offset(990));
-        assert_eq!(at(980, 1), Offset(980));
-        assert_eq!(at(1000, 2), Offset(1000));
-        assert_eq!(at(2500, 3), Offset(2000));
-        assert_eq!(at(2500, 4), Offset(2500));
-        assert_eq!(clamped(Offset(1000), None, &lineage), Offset(1000));
-    }
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use narad_core::ids::Offset;
+
 /// Why a node did not do what it was asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ServiceError {
@@ -22,6 +24,9 @@ pub enum ServiceError {
         /// The partition asked for.
         partition: u32,
     },
+    /// There is nothing of that name in quarantine.
+    #[error("there is nothing called {0:?} in the quarantine; list it again, it may be gone")]
+    NotInQuarantine(String),
     /// It could never end; nothing was changed.
     #[error("this cannot be done: {}", .0.join("; "))]
     Blocked(Vec<String>),
@@ -52,6 +57,18 @@ pub enum ServiceError {
     /// The offsets belong to an earlier reign.
     #[error("the partition has changed hands since these records were read; they will come again")]
     StaleEpoch,
+    /// Too many records are handed out.
+    #[error("{max} records are handed out and not acknowledged: acknowledge some first")]
+    TooManyInFlight {
+        /// How many may be.
+        max: usize,
+    },
+    /// Too many records are acknowledged ahead of one that is not.
+    #[error("too much is acknowledged ahead: acknowledge the record at offset {frontier} first")]
+    TooFarAhead {
+        /// The record that is waited for.
+        frontier: Offset,
+    },
     /// There is no room left.
     #[error("the node's disk is full; free space on it or move partitions away")]
     DiskFull,
@@ -76,4 +93,36 @@ pub enum ServiceError {
     /// A fault of the node.
     #[error("the node failed: {0}")]
     Internal(String),
+}
+
+impl ServiceError {
+    /// Returns the name of it, for programs; stable.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::NoLeader => "no_leader",
+            Self::UnknownMember(_) => "unknown_member",
+            Self::UnknownTopic(_) => "unknown_topic",
+            Self::UnknownPartition { .. } => "unknown_partition",
+            Self::NotInQuarantine(_) => "not_in_quarantine",
+            Self::Blocked(_) => "blocked",
+            Self::Rejected(_) => "rejected",
+            Self::Invalid(_) => "invalid",
+            Self::OutcomeUnknown => "outcome_unknown",
+            Self::NotOwner { .. } => "not_owner",
+            Self::Frozen => "frozen",
+            Self::NoLease => "no_lease",
+            Self::NotServing => "not_serving",
+            Self::StaleEpoch => "stale_epoch",
+            Self::TooManyInFlight { .. } => "too_many_in_flight",
+            Self::TooFarAhead { .. } => "too_far_ahead",
+            Self::DiskFull => "disk_full",
+            Self::Full { .. } => "full",
+            Self::Draining => "draining",
+            Self::NotAccepting(_) => "not_accepting",
+            Self::TooLarge(_) => "too_large",
+            Self::Busy => "busy",
+            Self::Internal(_) => "internal",
+        }
+    }
 }

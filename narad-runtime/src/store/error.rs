@@ -75,6 +75,12 @@ pub enum StoreError {
         /// Position of the repeated piece.
         position: u64,
     },
+    /// A name that nothing in the trash has.
+    #[error("there is nothing called {name:?} in the quarantine; list it again, it may be gone")]
+    NoSuchTrash {
+        /// The name.
+        name: String,
+    },
     /// A manifest that names what is not there.
     #[error("extent {base} is not staged as the manifest says; take the staged extents anew")]
     NotStaged {

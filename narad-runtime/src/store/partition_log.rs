@@ -103,38 +103,17 @@ pub trait PartitionLog: Send + Sync + fmt::Debug {
         bytes_max: usize,
     ) -> Result<Vec<(Offset, Record)>, LogError>;
 
-    /// Returns where consumers stand, in memory.
+    /// Returns where consumers stood when that was last stored. Where they stand now is known to the
+    /// [cursor](narad_core::cursor) of the partition's [slot](crate::broker::Slot).
     fn position(&self) -> Position;
 
-    /// Replaces the consumers' position, durably.
+    /// Stores where consumers stand, durably. What a crash takes is delivered again (R53).
     ///
     /// # Errors
     ///
-    /// [`LogError::Position`] if no consumer can stand there.
+    /// [`LogError::Position`] if no consumer can stand there; otherwise if the disk fails, after
+    /// which the position may be stored or not.
     fn set_position(&self, position: Position) -> Result<(), LogError>;
-
-    /// Acknowledges one visible record and returns the new position. Durable with
-    /// [`flush_position`](Self::flush_position); what a crash takes is delivered again (R53).
-    ///
-    /// # Errors
-    ///
-    /// [`LogError::AheadOfHwm`] for a record nobody may have seen, [`LogError::AckedAheadFull`].
-    fn ack(&self, offset: Offset) -> Result<Position, LogError>;
-
-    /// Acknowledges everything before an offset and returns the new position; one that is behind
-    /// the frontier changes nothing (S7). Durable as with [`ack`](Self::ack).
-    ///
-    /// # Errors
-    ///
-    /// [`LogError::AheadOfHwm`] for records nobody may have seen.
-    fn ack_up_to(&self, end: Offset) -> Result<Position, LogError>;
-
-    /// Makes the consumers' position durable, if it has changed.
-    ///
-    /// # Errors
-    ///
-    /// If the disk fails; the position then stays to be flushed.
-    fn flush_position(&self) -> Result<(), LogError>;
 
     /// Removes segments that need not be kept. Not to be called while the partition is frozen: the
     /// capture says where the log begins.
@@ -144,11 +123,11 @@ pub trait PartitionLog: Send + Sync + fmt::Debug {
     /// If the disk fails.
     fn retain(&self, keep: &Retention, now_ms: i64) -> Result<Retained, LogError>;
 
-    /// Flushes the position and gives the directory free; every later call but this one fails.
+    /// Gives the directory free; every later call but this one fails.
     ///
     /// # Errors
     ///
-    /// If the position cannot be flushed; the log is closed all the same.
+    /// If the disk fails; the log is closed all the same.
     fn close(&self) -> Result<(), LogError>;
 }
 
@@ -215,19 +194,7 @@ impl PartitionLog for SegmentLog {
     }
 
     fn set_position(&self, position: Position) -> Result<(), LogError> {
-        self.replace_position(position)
-    }
-
-    fn ack(&self, offset: Offset) -> Result<Position, LogError> {
-        self.acknowledge(offset)
-    }
-
-    fn ack_up_to(&self, end: Offset) -> Result<Position, LogError> {
-        self.acknowledge_up_to(end)
-    }
-
-    fn flush_position(&self) -> Result<(), LogError> {
-        self.flush_positions()
+        self.store_position(position)
     }
 
     fn retain(&self, keep: &Retention, now_ms: i64) -> Result<Retained, LogError> {
@@ -235,6 +202,7 @@ impl PartitionLog for SegmentLog {
     }
 
     fn close(&self) -> Result<(), LogError> {
-        self.close_writer()
+        self.close_writer();
+        Ok(())
     }
 }

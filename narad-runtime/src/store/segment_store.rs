@@ -12,11 +12,11 @@ use narad_core::planted::{Bug, is_planted};
 use super::layout::{self, CREATING, PARTITIONS, STAGING, TRASH};
 use super::staging::Staging;
 use super::{
-    Found, PartitionLog, PartitionStore, Problem, StageWriter, StoreError, Swept, Trashed, What,
-    manifest, trash, writer,
+    Found, Kept, PartitionLog, PartitionStore, Problem, Receipt, StageWriter, StoreError, Swept,
+    Trashed, What, kept, manifest, trash, writer,
 };
 use crate::disk::{Disk, DiskError, Open, parent};
-use crate::log::{LogLimits, SegmentLog, lock, side};
+use crate::log::{LogLimits, Record, SegmentLog, lock, side};
 
 /// A [`PartitionStore`] of segment files on a [`Disk`].
 #[derive(Debug)]
@@ -303,6 +303,23 @@ impl PartitionStore for SegmentStore {
 
     fn sweep_trash(&self, older_than_ms: i64, files_max: usize) -> Result<Swept, StoreError> {
         trash::sweep(&*self.disk, older_than_ms, files_max)
+    }
+
+    fn drop_trash(&self, name: &str) -> Result<Swept, StoreError> {
+        trash::remove(&*self.disk, name)
+    }
+
+    fn read_kept(
+        &self,
+        kept: Kept<'_>,
+        from: Option<Offset>,
+        each: &mut dyn FnMut(Vec<(Offset, Record)>) -> bool,
+    ) -> Result<Option<(Offset, Offset)>, StoreError> {
+        kept::read(&*self.disk, kept, from, each)
+    }
+
+    fn write_receipt(&self, kept: Kept<'_>, receipt: &Receipt) -> Result<(), StoreError> {
+        kept::write_receipt(&*self.disk, kept, receipt)
     }
 
     fn free_bytes(&self) -> Result<ByteCount, StoreError> {

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use narad_core::ids::{ByteCount, PartitionId};
 
+use super::kept::{Receipt, load_receipt, trashed_dir};
 use super::layout::{TRASH, log_dir, parse_trash_name, partition_dir, staging_dir, trash_name};
 use super::segment_store::SegmentStore;
 use super::{StoreError, What};
@@ -23,6 +24,8 @@ pub struct Trashed {
     pub set_aside_ms: i64,
     /// Its size.
     pub bytes: ByteCount,
+    /// Which of its records were accepted once more, if any were.
+    pub receipt: Option<Receipt>,
 }
 
 /// What one round of sweeping has done.
@@ -76,8 +79,9 @@ pub(super) fn list(disk: &dyn Disk) -> Result<Vec<Trashed>, StoreError> {
         let Some((set_aside_ms, _, partition, what)) = parse_trash_name(&entry.name) else {
             continue;
         };
-        let bytes = dir_bytes(disk, &Path::new(TRASH).join(&entry.name))?;
-        trashed.push(Trashed { name: entry.name, partition, what, set_aside_ms, bytes });
+        let dir = Path::new(TRASH).join(&entry.name);
+        let (bytes, receipt) = (dir_bytes(disk, &dir)?, load_receipt(disk, &dir)?);
+        trashed.push(Trashed { name: entry.name, partition, what, set_aside_ms, bytes, receipt });
     }
     trashed.sort_by_key(|one| one.set_aside_ms);
     Ok(trashed)
@@ -103,16 +107,35 @@ pub(super) fn sweep(
                 swept.more = true;
                 return Ok(swept);
             }
-            let path = dir.join(file.name);
-            let bytes = disk.metadata(&path)?.map_or(0, |found| found.bytes);
-            disk.remove_file(&path)?;
-            swept.files += 1;
-            swept.bytes.0 += bytes;
+            remove_file(disk, &dir.join(file.name), &mut swept)?;
         }
         disk.remove_dir(&dir)?;
     }
     disk.sync_dir(trash)?;
     Ok(swept)
+}
+
+/// Deletes one thing, whatever its age.
+pub(super) fn remove(disk: &dyn Disk, name: &str) -> Result<Swept, StoreError> {
+    let dir = trashed_dir(name)?;
+    if disk.metadata(&dir)?.is_none() {
+        return Err(StoreError::NoSuchTrash { name: name.to_owned() });
+    }
+    let mut swept = Swept::default();
+    for file in disk.list(&dir)? {
+        remove_file(disk, &dir.join(file.name), &mut swept)?;
+    }
+    disk.remove_dir(&dir)?;
+    disk.sync_dir(Path::new(TRASH))?;
+    Ok(swept)
+}
+
+fn remove_file(disk: &dyn Disk, path: &Path, swept: &mut Swept) -> Result<(), DiskError> {
+    let bytes = disk.metadata(path)?.map_or(0, |found| found.bytes);
+    disk.remove_file(path)?;
+    swept.files += 1;
+    swept.bytes.0 += bytes;
+    Ok(())
 }
 
 /// Sums the files of a directory.

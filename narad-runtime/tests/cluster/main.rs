@@ -3,6 +3,7 @@
 
 mod accepting;
 mod addresses;
+mod consume;
 mod demo;
 mod harness;
 mod moves;

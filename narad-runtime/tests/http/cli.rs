@@ -44,10 +44,10 @@ impl Write for Closed {
     }
 }
 
-struct Ran {
-    code: ExitCode,
-    out: String,
-    err: String,
+pub(crate) struct Ran {
+    pub(crate) code: ExitCode,
+    pub(crate) out: String,
+    pub(crate) err: String,
 }
 
 struct Setting {
@@ -78,7 +78,7 @@ async fn narad_in(setting: Setting, line: &[&str]) -> Ran {
     Ran { code, out: out.text(), err: err.text() }
 }
 
-async fn narad(node: &Running, line: &[&str]) -> Ran {
+pub(crate) async fn narad(node: &Running, line: &[&str]) -> Ran {
     narad_in(Setting::default(), &[&["--admin", &node.addr], line].concat()).await
 }
 
@@ -94,7 +94,7 @@ fn the_command_line_is_consistent() {
 
 #[test]
 fn what_is_no_command_line_is_refused() {
-    let bad: [&[&str]; 9] = [
+    let bad: [&[&str]; 16] = [
         &[],
         &["cluster"],
         &["cluster", "decommission"],
@@ -104,6 +104,13 @@ fn what_is_no_command_line_is_refused() {
         &["--admin", "nowhere", "cluster", "members"],
         &["--json", "-o", "table", "cluster", "members"],
         &["demo", "--rate", "fast"],
+        &["topic", "offsets"],
+        &["sub", "orders", "--from", "here"],
+        &["sub", "orders", "--wait", "5"],
+        &["sub", "orders", "--visibility", "0s"],
+        &["sub", "orders", "--partition", "0"],
+        &["sub", "orders", "--follow", "--wait", "5s"],
+        &["sub", "orders", "--from", "0", "--from-beginning"],
     ];
     for line in bad {
         let error = Cli::try_parse_from(["narad"].iter().chain(line)).expect_err("refused");
@@ -259,7 +266,54 @@ async fn lines_are_published_and_come_back() {
     assert_eq!(cluster.partition("orders", 0, |row| row.committed), Some(3));
     let ran = piped(&node, "", &["sub", "orders", "--from-beginning"]).await;
     assert_eq!(ran.out, "one\n\ntwo\r\nthree\n");
+    let ran = piped(&node, "", &["sub", "orders", "--from", "2", "--partition", "0"]).await;
+    assert_eq!(ran.out, "two\r\nthree\n");
+    assert_eq!(cluster.partition("orders", 0, |row| row.committed), Some(3), "only read");
+    let ran = piped(&node, "", &["sub", "orders", "--json", "--wait", "20ms"]).await;
+    let message: serde_json::Value = serde_json::from_str(&ran.out).expect("one line of json");
+    assert_eq!((&message["offset"], &message["delivery"]), (&3.into(), &1.into()));
     assert_eq!(cluster.partition("orders", 0, |row| row.committed), Some(4));
+}
+
+/// R51: what comes again is counted, and what was fetched and not printed is left for others.
+#[tokio::test]
+async fn redeliveries_are_counted_and_the_rest_is_handed_back() {
+    let cluster = Cluster::new();
+    let node = cluster.start("a").await;
+    cluster.topic("orders", &["a"]);
+    cluster.partition("orders", 0, |row| {
+        row.records = ["1", "2", "3"].map(record).into();
+        let now = narad_core::time::Instant::ORIGIN;
+        let held = row.cursor().reserve(now, 1, std::time::Duration::from_secs(1));
+        let handle = held.expect("free").handles().next().expect("one");
+        row.cursor().nack(now, handle, std::time::Duration::ZERO).expect("held");
+    });
+    let ran = piped(&node, "", &["sub", "orders", "--max", "2"]).await;
+    assert_eq!((ran.code, ran.out.as_str()), (ExitCode::Success, "1\n2\n"));
+    assert!(ran.err.contains("1 of 2 records had been delivered before"), "{}", ran.err);
+    let ran = piped(&node, "", &["sub", "orders"]).await;
+    assert_eq!((ran.out.as_str(), ran.err.as_str()), ("3\n", ""));
+}
+
+#[tokio::test]
+async fn offsets_are_shown_as_a_table_and_as_json() {
+    let cluster = Cluster::new();
+    let node = cluster.start("a").await;
+    cluster.topic("orders", &["a", "a"]);
+    cluster.partition("orders", 1, |row| {
+        row.records = vec![record("x"); 12];
+        row.committed = Some(10);
+    });
+    let out = narad(&node, &["topic", "offsets", "orders"]).await.out;
+    let lines: Vec<Vec<&str>> = out.lines().map(|line| line.split_whitespace().collect()).collect();
+    let head = "PARTITION OWNER START END COMMITTED AHEAD IN-FLIGHT BACKLOG EPOCH";
+    assert_eq!(lines[0].join(" "), head);
+    assert_eq!(lines[1].join(" "), "orders/0 a 0 0 - 0 0 0 1");
+    assert_eq!(lines[2].join(" "), "orders/1 a 0 12 10 0 0 2 1");
+    let out = narad(&node, &["topic", "offsets", "orders", "--json"]).await.out;
+    let offsets: serde_json::Value = serde_json::from_str(&out).expect("json");
+    assert_eq!(offsets["partitions"][1]["backlog"], 2);
+    assert_eq!(narad(&node, &["topic", "offsets", "none"]).await.code, ExitCode::NotFound);
 }
 
 #[tokio::test]

@@ -1,17 +1,22 @@
 //! A cluster in memory: several nodes over one state, without files and without a protocol.
 
+mod consumers;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use axum::Router;
-use narad_core::ids::{Epoch, Incarnation, Name, NodeId, Offset, TopicId};
+use narad_core::cursor::Cursor;
+use narad_core::ids::{ByteCount, Epoch, Incarnation, Name, NodeId, Offset, TopicId};
 use narad_runtime::client::{Client, ClientOptions, Endpoint};
 use narad_runtime::http::{Connections, HttpOptions, router, serve};
 use narad_runtime::service::{
-    Accepted, AckSet, Fetched, MemberStatus, MemberView, MoveView, NewTopic, Position, Produced,
-    Read, Readiness, Record, Role, Route, Service, ServiceError, TopicView, partition_of,
+    Accepted, AcceptedView, AckSet, Fetched, Handed, LossCause, MemberStatus, MemberView, MoveView,
+    NewLoss, NewTopic, OffsetsView, Position, Produced, Read, Readiness, ReceiptView, Record,
+    Reserve, Role, Route, SalvageView, Service, ServiceError, Settle, Settled, Ticket, TopicView,
+    partition_of,
 };
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
@@ -42,15 +47,23 @@ pub(crate) struct Partition {
     pub(crate) committed: Option<u64>,
     /// What has been asked of it.
     pub(crate) fetches: u64,
+    /// Where reigns began; at zero unless it is said here.
+    pub(crate) reign_starts: BTreeMap<u64, u64>,
+    cursor: Option<Cursor>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct State {
+    /// Requests to keep records longer.
+    pub(crate) extended: u64,
+    /// How far the clock of reservations has come.
+    pub(crate) clock: Duration,
     pub(crate) members: Vec<MemberView>,
     pub(crate) moves: Vec<MoveView>,
     pub(crate) topics: BTreeMap<String, (TopicView, Vec<Partition>)>,
     pub(crate) addrs: BTreeMap<String, String>,
     pub(crate) dead: Vec<String>,
+    pub(crate) salvage: SalvageView,
     pub(crate) leaderless: bool,
     pub(crate) unregistered: bool,
     /// What the next decommission is answered.
@@ -325,6 +338,58 @@ impl Service for Node {
         Ok(())
     }
 
+    async fn declare_lost(&self, loss: NewLoss) -> Result<ReceiptView, ServiceError> {
+        self.barrier(Read::Barrier)?;
+        let mut state = self.cluster.state();
+        let unknown = || ServiceError::UnknownTopic(loss.topic.clone());
+        let dead = state.dead.clone();
+        let (view, partitions) = state.topics.get_mut(&loss.topic).ok_or_else(unknown)?;
+        let row = &mut partitions[loss.partition as usize];
+        if !dead.contains(&row.owner) {
+            return Err(ServiceError::Rejected("its owner is not dead".into()));
+        }
+        let receipt = ReceiptView {
+            topic: view.name.clone(),
+            partition: loss.partition,
+            cause: LossCause::DeclaredLost,
+            epoch: Epoch(row.epoch + 1),
+            old_epoch: Epoch(row.epoch),
+            old_owner: name(&row.owner),
+            new_owner: name(&self.name),
+            at_risk_from: None,
+            start: Offset(row.records.len() as u64),
+            salvaged: false,
+        };
+        row.owner.clone_from(&self.name);
+        row.epoch += 1;
+        state.salvage.receipts.push(receipt.clone());
+        Ok(receipt)
+    }
+
+    async fn salvage(&self, read: Read) -> Result<SalvageView, ServiceError> {
+        self.barrier(read)?;
+        Ok(self.cluster.state().salvage.clone())
+    }
+
+    async fn restore(&self, member: &str, id: &str) -> Result<AcceptedView, ServiceError> {
+        let accepted =
+            AcceptedView { from: Offset(3), end: Offset(9), records: 6, bytes: ByteCount(60) };
+        let mut state = self.cluster.state();
+        let found = state.salvage.quarantine.iter_mut();
+        let mut found = found.filter(|one| one.member.as_str() == member && one.id == id);
+        let found = found.next().ok_or_else(|| ServiceError::NotInQuarantine(id.into()))?;
+        found.accepted = Some(accepted);
+        Ok(accepted)
+    }
+
+    async fn drop_quarantined(&self, member: &str, id: &str) -> Result<(), ServiceError> {
+        let mut state = self.cluster.state();
+        let before = state.salvage.quarantine.len();
+        state.salvage.quarantine.retain(|one| one.member.as_str() != member || one.id != id);
+        let dropped = state.salvage.quarantine.len() < before;
+        if dropped { Ok(()) } else { Err(ServiceError::NotInQuarantine(id.into())) }
+    }
+
     async fn create_topic(&self, topic: NewTopic) -> Result<TopicView, ServiceError> {
         self.barrier(Read::Barrier)?;
         if self.cluster.state().topics.contains_key(topic.name.as_str()) {
@@ -485,5 +550,22 @@ impl Service for Node {
         })?;
         self.cluster.changed.notify_waiters();
         Ok(())
+    }
+
+    async fn reserve(&self, topic: &str, wanted: Reserve) -> Result<Handed, ServiceError> {
+        self.hand_out(topic, wanted).await
+    }
+
+    async fn settle(
+        &self,
+        topic: &str,
+        tickets: Vec<Ticket>,
+        how: Settle,
+    ) -> Result<Vec<Settled>, ServiceError> {
+        self.settle_all(topic, tickets, how)
+    }
+
+    async fn offsets(&self, topic: &str, read: Read) -> Result<Vec<OffsetsView>, ServiceError> {
+        self.offsets_of(topic, read)
     }
 }

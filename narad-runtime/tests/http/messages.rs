@@ -219,7 +219,7 @@ async fn what_cannot_be_understood_is_answered_with_400_or_415() {
         ("POST", path.as_str(), r#"{"messages": [{}]}"#),
         ("POST", path.as_str(), r#"{"messages": [{"value": "v", "keys": "k"}]}"#),
         ("POST", "/v1/topics/orders/messages?partition=-1", r#"{"messages": [{"value": ""}]}"#),
-        ("GET", MESSAGES, ""),
+        ("GET", "/v1/topics/orders/messages?from=0", ""),
         ("GET", "/v1/topics/orders/messages?partition=0&from=here", ""),
         ("POST", "/v1/topics/orders/ack?partition=0", r#"{"epoch": 1}"#),
         ("POST", "/v1/topics/orders/ack?partition=0", r#"{"up_to": 1}"#),
@@ -272,7 +272,8 @@ async fn records_are_fetched_as_json_and_as_a_batch() {
         ],
     });
     assert_eq!(reply.body, expected);
-    let reply = ask(&router, "GET", &format!("{MESSAGES}?partition=0"), "").await;
+    let committed = format!("{MESSAGES}?partition=0&from=committed");
+    let reply = ask(&router, "GET", &committed, "").await;
     assert_eq!(reply.body["messages"][0]["offset"], 1, "from the acknowledged position");
     let request = axum::http::Request::get(&path).header(header::ACCEPT, batch::CONTENT_TYPE);
     let response = router.oneshot(request.body(Body::empty()).expect("a request")).await;

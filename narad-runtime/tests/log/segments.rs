@@ -349,44 +349,26 @@ fn a_failed_append_is_not_listed() {
     assert_eq!(list(&log, &[staged]).agreed, []);
 }
 
-/// R20, `case_063`, `case_064`, `case_071`: "never committed" is not zero, acknowledgements ahead of
-/// the frontier are kept, and both survive once flushed.
+/// R20, `case_064`, `case_071`: "never committed" is not zero, and where consumers stand survives once
+/// it is stored, with what is acknowledged ahead.
 #[test]
 fn consumers_resume_where_they_stood() {
     let disk = MemDisk::new();
     let log = filled(&disk, 8, 10);
     assert_eq!(log.position(), Position::default());
-    log.ack(Offset(3)).expect("visible");
-    assert_eq!(log.position().committed, None);
-    log.ack(Offset(0)).expect("visible");
-    log.ack(Offset(0)).expect("again");
-    log.ack(Offset(1)).expect("visible");
-    assert!(matches!(log.ack(Offset(8)), Err(LogError::AheadOfHwm { .. })));
-    let stands = Position { committed: Some(Offset(2)), acked_ahead: vec![Offset(3)] };
-    assert_eq!(log.position(), stands);
-    log.flush_position().expect("works");
-    assert_eq!(log.ack(Offset(2)).expect("visible").committed, Some(Offset(4)));
+    let ahead = Position { committed: None, acked_ahead: vec![Offset(3)] };
+    log.set_position(ahead.clone()).expect("visible");
     disk.crash(Keep::Nothing);
     let log = open(&disk);
-    assert_eq!(log.position(), stands, "what was not flushed is delivered again");
-    let ahead = Position { committed: Some(Offset(9)), acked_ahead: vec![] };
-    assert!(matches!(log.set_position(ahead), Err(LogError::Position { .. })));
-}
-
-/// At most 1,024 records are acknowledged ahead; the error names the record that holds them up.
-#[test]
-fn the_acked_ahead_set_is_bounded() {
-    let disk = MemDisk::new();
-    let log = default_log(&disk);
-    log.append(&batch(0, 1100), E1).expect("works");
-    log.expose_all(E1).expect("works");
-    for n in 1..=1024 {
-        log.ack(Offset(n)).expect("room is left");
-    }
-    let refused = log.ack(Offset(1025));
-    assert!(matches!(refused, Err(LogError::AckedAheadFull { frontier: Offset(0), .. })));
-    let position = log.ack(Offset(0)).expect("the frontier always moves");
-    assert_eq!(position, Position { committed: Some(Offset(1025)), acked_ahead: vec![] });
+    assert_eq!(log.position(), ahead);
+    let stands = Position { committed: Some(Offset(2)), acked_ahead: vec![Offset(3)] };
+    log.set_position(stands.clone()).expect("visible");
+    let past = Position { committed: Some(Offset(9)), acked_ahead: vec![] };
+    assert!(matches!(log.set_position(past), Err(LogError::Position { .. })));
+    disk.fail(Step::Sync, 0);
+    let next = Position { committed: Some(Offset(4)), acked_ahead: vec![] };
+    assert!(matches!(log.set_position(next), Err(LogError::Disk(_))));
+    assert_eq!(log.position(), stands, "what the disk may not have is not said to be there");
 }
 
 /// `case_032`, `case_033`: a handle of an earlier ownership does nothing any more.
@@ -394,17 +376,13 @@ fn the_acked_ahead_set_is_bounded() {
 fn a_closed_log_writes_nothing() {
     let disk = MemDisk::new();
     let log = filled(&disk, 2, 2);
-    log.ack(Offset(0)).expect("visible");
     log.close().expect("works");
     log.close().expect("again");
     let steps = disk.steps();
     assert!(matches!(log.append(&[record(2)], E1), Err(LogError::Closed)));
-    assert!(matches!(log.ack(Offset(1)), Err(LogError::Closed)));
-    assert!(matches!(log.flush_position(), Err(LogError::Closed)));
     assert!(matches!(log.set_position(Position::default()), Err(LogError::Closed)));
     assert!(matches!(log.retain(&ALL_AGED, 0), Err(LogError::Closed)));
     assert_eq!(disk.steps(), steps);
-    assert_eq!(open(&disk).position().committed, Some(Offset(1)), "closing flushes");
 }
 
 /// Readers and the writer share a log; each sees whole records only.

@@ -192,6 +192,28 @@ impl Cluster {
         .await;
     }
 
+    /// Waits until a node owns and serves a partition, as those know who answer; one stands still.
+    pub(crate) async fn settled_but_for(
+        &self,
+        topic: &str,
+        partition: u32,
+        owner: &str,
+        still: &str,
+    ) {
+        eventually(&format!("{topic}/{partition} is served by {owner}"), async || {
+            let path = format!("/v1/topics/{topic}");
+            for node in self.nodes.values().filter(|node| node.name != still) {
+                let Some(answer) = http::ask(node.http, "GET", &path, "").await else { continue };
+                let route = &answer.body["routes"][partition as usize];
+                if node.name == owner && route["serving_here"] == true {
+                    return true;
+                }
+            }
+            false
+        })
+        .await;
+    }
+
     /// Waits until a partition is owned and served by one node and nobody else, and nothing moves.
     pub(crate) async fn settled(&self, topic: &str, partition: u32, owner: &str) {
         let client = self.client();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use narad_core::ids::{Epoch, Offset};
 use narad_runtime::client::{
-    Ack, Client, ConsumerOptions, Placement, Producer, ProducerOptions, StartAt,
+    Ack, Client, Placement, Producer, ProducerOptions, ReaderOptions, StartAt,
 };
 use narad_runtime::http::messages::PartResult;
 use narad_runtime::service::Record;
@@ -83,12 +83,11 @@ impl Ledger {
 
     /// Checks that every acknowledged record of a partition is served, at its offset.
     pub(crate) async fn check(&self, client: &Client, topic: &str, partitions: &[u32]) {
-        let options = ConsumerOptions {
+        let options = ReaderOptions {
             start: StartAt::Beginning,
             follow: false,
-            acknowledges: false,
             unavailable_max: Some(super::harness::PATIENCE),
-            ..ConsumerOptions::default()
+            ..ReaderOptions::default()
         };
         // What is acknowledged later than this may be behind the end of what is read.
         let mut missing = {
@@ -100,10 +99,10 @@ impl Ledger {
         };
         let expected = missing.len();
         let mut other = BTreeMap::new();
-        let mut consumer = client.consumer(topic, options).await.unwrap();
-        while let Some(delivery) = consumer.next().await.unwrap() {
-            for (Offset(offset), record) in delivery.records {
-                let (at, found) = ((delivery.partition, offset), Digest::of(&record.value));
+        let mut reader = client.reader(topic, options).await.unwrap();
+        while let Some(stretch) = reader.next().await.unwrap() {
+            for (Offset(offset), record) in stretch.records {
+                let (at, found) = ((stretch.partition, offset), Digest::of(&record.value));
                 if missing.get(&at) == Some(&found) {
                     missing.remove(&at);
                 } else if missing.contains_key(&at) {

@@ -4,6 +4,7 @@
 
 mod accepting;
 mod bad_input;
+mod data_path;
 mod decommission;
 mod harness;
 mod http;

@@ -166,6 +166,11 @@ impl Node {
         assert_eq!(status.signal(), Some(9), "{} had ended: {status}", self.name);
     }
 
+    /// Makes the process stand still.
+    pub(crate) fn pause(&self) {
+        self.signal(Signal::STOP);
+    }
+
     /// Lets a process go on that stands still.
     pub(crate) fn resume(&self) {
         self.signal(Signal::CONT);

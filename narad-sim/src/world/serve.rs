@@ -1,17 +1,20 @@
 //! What a node does for producers and consumers.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
+use narad_core::cursor::{self, Answer, Handle, Lineage, Reserved};
+use narad_core::dispatch::SendFault;
+use narad_core::freeze::gate::Standing;
 use narad_core::ids::{ByteCount, Epoch, Offset, PartitionId};
 use narad_core::node::Event;
-use narad_core::planted::{Bug, is_planted};
-use narad_runtime::broker::SlotError;
+use narad_runtime::broker::{Slot, SlotError};
 use narad_runtime::disk::{MemDisk, mem};
-use narad_runtime::log::{Record, Retention, scan};
-use narad_runtime::store::log_dir;
+use narad_runtime::log::{LogError, Record, Retention, scan};
+use narad_runtime::store::{PartitionLog, log_dir};
 
-use super::machine::Batch;
-use super::message::{Ack, Fetch, Fetched, Message, Payload, Produce, Produced};
+use super::machine::{Batch, Incoming};
+use super::message::{Ack, Fetch, Fetched, Message, Payload, Produce, Produced, Settle};
 use super::records::id_of;
 use super::script::{Moment, Verdict};
 use super::traffic::address;
@@ -30,11 +33,15 @@ impl World {
     const APPEND_RECORDS_MAX: usize = 256;
 
     /// Records have reached the node that some dispatcher takes for the owner.
-    pub(super) fn produced_at(&mut self, machine: usize, from: usize, life: u64, produce: Produce) {
+    pub(super) fn produced_at(&mut self, machine: usize, from: usize, produce: Produce) {
+        self.take_in(machine, produce.partition, Incoming::Produced { from, produce });
+    }
+
+    /// Records are to be appended, behind those that wait already.
+    pub(super) fn take_in(&mut self, machine: usize, partition: PartitionId, incoming: Incoming) {
         let process = self.machines[machine].process.as_mut().expect("it runs");
-        let partition = produce.partition;
         let appending = process.appends.entry(partition).or_default();
-        appending.waiting.push_back((from, life, produce));
+        appending.waiting.push_back(incoming);
         if appending.batch.is_none() {
             self.begin_batch(machine, partition);
         }
@@ -53,16 +60,27 @@ impl World {
             return;
         }
         let seat = process.broker.seat(partition);
-        let Ok(pending) = seat.slot.begin(None) else {
-            let refused: Vec<_> = appending.waiting.drain(..).collect();
-            self.recorder.count("refused");
-            return self.reply_to_producers(machine, refused, Produced::Refused);
+        // One append claims one reign.
+        let claimed = appending.waiting.front().and_then(Incoming::claimed);
+        let joins = |one: &Incoming| one.claimed() == claimed;
+        let pending = match seat.slot.begin(claimed) {
+            Ok(pending) => pending,
+            Err(error) => {
+                let others = appending.waiting.iter().position(|one| !joins(one));
+                let all = others.unwrap_or(appending.waiting.len());
+                let refused: Vec<_> = appending.waiting.drain(..all).collect();
+                self.recorder.count("refused");
+                self.reply_to_senders(machine, refused, &Err(error.send_fault()));
+                // Whoever claims another reign may be luckier.
+                return self.begin_batch(machine, partition);
+            }
         };
-        let (mut from, mut records): (Vec<_>, Vec<Record>) = (Vec::new(), Vec::new());
+        let mut from = Vec::with_capacity(appending.waiting.len().min(Self::APPEND_RECORDS_MAX));
+        let mut records: Vec<Record> = Vec::new();
         while records.len() < Self::APPEND_RECORDS_MAX {
-            let Some((client, life, mut produce)) = appending.waiting.pop_front() else { break };
-            records.append(&mut produce.records);
-            from.push((client, life, produce));
+            let Some(next) = appending.waiting.pop_front_if(|one| joins(one)) else { break };
+            records.append(&mut next.records());
+            from.push(next);
         }
         let (epoch, node) = (pending.epoch(), it.node);
         let ids = records.iter().map(id_of).collect();
@@ -158,14 +176,14 @@ impl World {
                 let epoch = committed.epoch;
                 self.observe(Fact::Acknowledged { node, partition, epoch, first, ids: &ids });
                 self.news(partition);
-                self.reply_to_producers(machine, from, Produced::Acknowledged);
+                self.reply_to_senders(machine, from, &Ok((epoch, first)));
             }
             Err(error) => {
                 if is_durable && matches!(error, SlotError::Refused(_)) {
                     self.observe(Fact::AckRefused { node, partition, epoch, first, ids: &ids });
                 }
                 self.recorder.count("refused");
-                self.reply_to_producers(machine, from, Produced::Refused);
+                self.reply_to_senders(machine, from, &Err(error.send_fault()));
             }
         }
         let moment = Moment {
@@ -180,48 +198,110 @@ impl World {
         self.begin_batch(machine, partition);
     }
 
-    fn reply_to_producers(
+    /// Answers everybody who has sent records: `first` is where those of the first begin.
+    fn reply_to_senders(
         &mut self,
         machine: usize,
-        to: Vec<(usize, u64, Produce)>,
-        outcome: Produced,
+        senders: Vec<Incoming>,
+        result: &Result<(Epoch, Offset), SendFault>,
     ) {
         let life = self.machines[machine].life;
-        for (client, _, produce) in to {
-            let payload = Payload::Produced { request: produce.request, outcome };
-            self.send(Message { from: machine, to: client, life, payload, line: 0 });
+        let mut result = *result;
+        for sender in senders {
+            let records = sender.len() as u64;
+            match sender {
+                Incoming::Produced { from: to, produce } => {
+                    let taken = result.is_ok();
+                    let outcome = if taken { Produced::Acknowledged } else { Produced::Refused };
+                    let payload = Payload::Produced { request: produce.request, outcome };
+                    self.send(Message { from: machine, to, life, payload, line: 0 });
+                }
+                Incoming::Delivered { from, life, deliver } => {
+                    self.delivery_ended(machine, (from, life), &deliver, result);
+                }
+            }
+            if let Ok((_, first)) = &mut result {
+                first.0 += records;
+            }
         }
     }
 
-    /// A consumer wants what comes next.
+    /// A consumer wants records to work on.
     pub(super) fn fetched_at(&mut self, machine: usize, from: usize, fetch: &Fetch) {
-        let process = self.machines[machine].process.as_ref().expect("it runs");
+        let now = self.now;
         let partition = fetch.partition;
         let bandwidth = self.net.bandwidth(address(machine), address(from));
         let bytes_max = Self::fetch_bytes_max(bandwidth);
-        let next = read_next(process, fetch, bytes_max);
-        let outcome = if let Some((epoch, hwm, records, more, next)) = next {
-            self.goes_on(machine, fetch, epoch);
-            self.handed_out(partition, machine, epoch, hwm, &records);
-            Fetched::Records { epoch, records, more, next }
-        } else {
-            if let Some(node) = self.machines[machine].node {
-                self.observe(Fact::ReadRefused(node, partition));
+        let it = &mut self.machines[machine];
+        let process = it.process.as_mut().expect("it runs");
+        process.ground.set_now(it.clock.local(now));
+        let seat = process.broker.find(partition);
+        let reserved = seat.map_or(Err(SlotError::NotOpen), |seat| {
+            let (log, reserved) = seat.slot.reserve(fetch.most, fetch.visibility)?;
+            Ok((seat.slot, log, reserved))
+        });
+        let outcome = match reserved {
+            Ok((slot, log, reserved)) => {
+                self.goes_on(machine, fetch, reserved.epoch);
+                let (records, back) = read_reserved(&slot, &*log, &reserved, bytes_max);
+                if let Some(node) = self.machines[machine].node {
+                    let (reserved, most) = (&reserved, fetch.most);
+                    self.observe(Fact::Reserved { node, partition, reserved, most, back });
+                }
+                let (epoch, hwm) = (reserved.epoch, log.bounds().hwm);
+                self.handed_out(partition, machine, epoch, hwm, &records);
+                if self.clients.reads_plainly() {
+                    let next = records.last().map(|(last, _)| last.next());
+                    self.read_plainly(machine, partition, next);
+                }
+                let offsets: BTreeSet<Offset> = records.iter().map(|(offset, _)| *offset).collect();
+                let given = |handle: &Handle| offsets.contains(&handle.offset);
+                let records: Vec<Handle> = reserved.handles().filter(given).collect();
+                let more = reserved.len() >= fetch.most || records.len() < reserved.len();
+                Fetched::Records { records, more }
             }
-            Fetched::Refused
+            // Others have taken as much as there may be.
+            Err(SlotError::Consumer(
+                cursor::Refused::TooManyInFlight { .. } | cursor::Refused::TooFarAhead { .. },
+            )) => Fetched::Records { records: Vec::new(), more: false },
+            Err(_) => {
+                if let Some(node) = self.machines[machine].node {
+                    self.observe(Fact::ReadRefused(node, partition));
+                }
+                Fetched::Refused
+            }
         };
         let payload = Payload::Fetched { request: fetch.request, outcome };
         let life = self.machines[machine].life;
         self.send(Message { from: machine, to: from, life, payload, line: 0 });
     }
 
-    /// Tells of a consumer that was in an earlier reign and goes on in this one.
+    /// Tells of a reader that was in an earlier reign and would go on in this one.
     fn goes_on(&mut self, machine: usize, fetch: &Fetch, epoch: Epoch) {
-        let Some(was) = fetch.from.filter(|(of, _)| *of < epoch) else { return };
+        let Some(was) = fetch.was.filter(|(of, _)| *of < epoch) else { return };
         let it = &self.machines[machine];
         let (Some(node), Some(process)) = (it.node, it.process.as_ref()) else { return };
-        if let Some(from) = goes_on_at(process, fetch, epoch) {
+        let row = process.replica.node().state().assignment(fetch.partition);
+        if let Some(row) = row.filter(|row| row.epoch == epoch) {
+            let from = Lineage::of(row).clamped(was.0, was.1);
             self.observe(Fact::GoesOn { node, partition: fetch.partition, was, from });
+        }
+    }
+
+    /// Somebody reads without asking for work: from an offset on, or from where consumers stand.
+    fn read_plainly(&mut self, machine: usize, partition: PartitionId, from: Option<Offset>) {
+        const BYTES_MAX: usize = 4 << 10;
+        let it = &self.machines[machine];
+        let (Some(node), Some(process)) = (it.node, it.process.as_ref()) else { return };
+        let Some(slot) = process.broker.find(partition).map(|seat| seat.slot) else { return };
+        let (Ok((log, epoch)), Ok(position)) = (slot.readable(), slot.position()) else { return };
+        let bounds = log.bounds();
+        let from = from.or(position.committed).unwrap_or_default().max(bounds.start);
+        let Ok(records) = log.read(from, BYTES_MAX) else { return };
+        for run in records.chunk_by(|(one, _), (next, _)| one.next() == *next) {
+            let ids: Vec<u64> = run.iter().map(|(_, record)| id_of(record)).collect();
+            let (first, hwm, how) = (run[0].0, bounds.hwm, Read::Plain);
+            self.observe(Fact::Delivered { node, partition, epoch, first, ids: &ids, hwm, how });
         }
     }
 
@@ -244,36 +324,83 @@ impl World {
         }
     }
 
-    /// A consumer acknowledges a record.
+    /// A consumer says what becomes of a record.
     pub(super) fn acked_at(&mut self, machine: usize, from: usize, ack: Ack) {
-        let Ack { request, partition, epoch, offset } = ack;
+        let Ack { request, partition, settle } = ack;
         let now = self.now;
         let it = &mut self.machines[machine];
         let process = it.process.as_mut().expect("it runs");
         process.ground.set_now(it.clock.local(now));
-        let mut position = None;
-        let taken = process.broker.find(partition).is_some_and(|seat| {
-            let taken = seat.slot.acknowledge(epoch, |log| {
-                let after = log.ack(offset)?;
-                // Only if it has moved past the record can it have moved at all.
-                if after.committed > Some(offset) {
-                    position = Some((after, log.bounds().hwm));
-                }
-                Ok(())
-            });
-            taken.is_ok()
-        });
-        if let (true, Some(node)) = (taken, it.node) {
-            let fetched = epoch;
-            self.observe(Fact::ConsumerAck { node, partition, epoch, fetched, offset });
-            if let Some((position, hwm)) = &position {
-                let hwm = *hwm;
-                self.observe(Fact::Position { node, partition, epoch, position, hwm });
+        let slot = process.broker.find(partition).map(|seat| seat.slot);
+        let mut kept = None;
+        let (taken, acked) = match (&slot, settle) {
+            (None, _) => (false, None),
+            (Some(slot), Settle::Ack(handle)) => {
+                let answer = slot.ack(handle).ok();
+                let new = answer == Some(Answer::Acked);
+                (answer.is_some(), Some((handle.epoch, handle.offset)).filter(|_| new))
             }
+            (Some(slot), Settle::Offset(epoch, offset)) => {
+                let answer = slot.acknowledge(epoch, offset).ok();
+                let new = answer == Some(Answer::Acked);
+                (answer.is_some(), Some((epoch, offset)).filter(|_| new))
+            }
+            (Some(slot), Settle::Nack(handle, delay)) => {
+                kept = slot.nack(handle, delay).ok().map(|()| (handle.offset, delay));
+                (kept.is_some(), None)
+            }
+            (Some(slot), Settle::Extend(handle, by)) => {
+                kept = slot.extend(handle, by).ok().map(|by| (handle.offset, by));
+                (kept.is_some(), None)
+            }
+        };
+        let local = it.clock.local(now);
+        if let (Some((offset, by)), Some(node)) = (kept, it.node) {
+            let until = local.after(by);
+            self.observe(Fact::Kept { node, partition, offset, until });
         }
-        let payload = Payload::Acked { request, taken };
+        if let (Some(acked), Some(slot)) = (acked, &slot) {
+            self.consumer_acked(machine, slot, partition, acked);
+        }
+        let of = Payload::Ack(ack).name();
+        let payload = Payload::Acked { request, of, taken };
         let life = self.machines[machine].life;
         self.send(Message { from: machine, to: from, life, payload, line: 0 });
+    }
+
+    fn consumer_acked(
+        &mut self,
+        machine: usize,
+        slot: &Slot,
+        partition: PartitionId,
+        (fetched, offset): (Epoch, Offset),
+    ) {
+        let Some(node) = self.machines[machine].node else { return };
+        let (Some(epoch), Ok(position)) = (reign_of(slot), slot.position()) else { return };
+        self.observe(Fact::ConsumerAck { node, partition, epoch, fetched, offset });
+        // Only if it has moved past the record can it have moved at all.
+        if position.committed > Some(offset) {
+            self.stand_at(machine, partition);
+        }
+    }
+
+    /// Consumers go on at a log that was opened.
+    pub(super) fn resumed(&mut self, machine: usize, partition: PartitionId) {
+        self.stand_at(machine, partition);
+        self.news(partition);
+    }
+
+    /// Tells where the consumers of a partition stand at a node.
+    pub(super) fn stand_at(&mut self, machine: usize, partition: PartitionId) {
+        let it = &self.machines[machine];
+        let (Some(node), Some(process)) = (it.node, it.process.as_ref()) else { return };
+        let Some(slot) = process.broker.find(partition).map(|seat| seat.slot) else { return };
+        let (Some(epoch), Ok(position), Ok(log)) = (reign_of(&slot), slot.position(), slot.log())
+        else {
+            return;
+        };
+        let (position, hwm) = (&position, log.bounds().hwm);
+        self.observe(Fact::Position { node, partition, epoch, position, hwm });
     }
 
     /// Applies retention to the log of an owner.
@@ -287,7 +414,9 @@ impl World {
             Ok(Some(_)) => seat.slot.log().ok().map(|log| log.bounds().start),
             // What failed half-way may have given records up all the same, on the disk alone.
             Err(SlotError::Log(_)) => self.start_written(machine, partition),
-            Ok(None) | Err(SlotError::Refused(_) | SlotError::NotOpen) => None,
+            Ok(None) | Err(SlotError::Refused(_) | SlotError::NotOpen | SlotError::Consumer(_)) => {
+                None
+            }
         };
         if let Some(start) = start {
             self.observe(Fact::Retained { node, partition, start });
@@ -328,39 +457,53 @@ impl World {
     }
 }
 
-/// Reign, high watermark, what comes next, whether there is more of it, and where.
-type Next = (Epoch, Offset, Vec<(Offset, u64)>, bool, Option<Offset>);
-
-fn read_next(process: &super::machine::Process, fetch: &Fetch, bytes_max: usize) -> Option<Next> {
-    let seat = process.broker.find(fetch.partition)?;
-    let (log, epoch) = seat.slot.readable().ok()?;
-    let bounds = log.bounds();
-    let position = log.position();
-    let committed = position.committed.unwrap_or(bounds.start).max(bounds.start);
-    let from = goes_on_at(process, fetch, epoch).map_or(committed, |from| from.max(committed));
-    let mut records = log.read(from, bytes_max).ok()?;
-    if let Some(most) = fetch.most {
-        records.retain(|(offset, _)| !position.acked_ahead.contains(offset));
-        records.truncate(most);
+/// Returns the reign in which a slot stands.
+fn reign_of(slot: &Slot) -> Option<Epoch> {
+    match slot.standing().0 {
+        Standing::Serving { epoch, .. } | Standing::Reading { epoch } => Some(epoch),
+        Standing::Closed => None,
     }
-    let next = records.last().map(|(last, _)| last.next());
-    let more = next.is_some_and(|next| next < bounds.hwm);
-    let records = records
-        .iter()
-        .filter(|(offset, _)| !position.acked_ahead.contains(offset))
-        .map(|(offset, record)| (*offset, id_of(record)))
-        .collect();
-    Some((epoch, bounds.hwm, records, more, next))
 }
 
-/// Returns where a consumer goes on that was somewhere before: of an earlier reign, where the next
-/// one begins, if it was past that (H15). `None` if it was nowhere, or in a reign that is none here.
-fn goes_on_at(process: &super::machine::Process, fetch: &Fetch, epoch: Epoch) -> Option<Offset> {
-    let (of, at) = fetch.from?;
-    if of == epoch || is_planted(Bug::PositionNotClamped) {
-        return Some(at);
+/// Reads reserved records, no more than fit into an answer but at least one. What there was no room
+/// for is given back; what cannot be read stays out of the way of what lies behind it.
+fn read_reserved(
+    slot: &Slot,
+    log: &dyn PartitionLog,
+    reserved: &Reserved,
+    bytes_max: usize,
+) -> (Vec<(Offset, u64)>, Option<Offset>) {
+    let (mut found, mut bytes) = (Vec::new(), 0);
+    for run in &reserved.runs {
+        let mut at = run.first;
+        while at < run.end {
+            if bytes >= bytes_max && !found.is_empty() {
+                slot.give_back(reserved, at);
+                return (found, Some(at));
+            }
+            match log.read(at, bytes_max.saturating_sub(bytes).max(1)) {
+                Ok(records) if records.is_empty() => {
+                    slot.give_back(reserved, at);
+                    return (found, Some(at));
+                }
+                Ok(records) => {
+                    // Behind a hole that damage has left.
+                    at = at.max(records.first().map_or(at, |(first, _)| *first));
+                    for (offset, record) in records.iter().take_while(|(at, _)| *at < run.end) {
+                        bytes += record.encoded_bytes();
+                        found.push((*offset, id_of(record)));
+                        at = offset.next();
+                    }
+                }
+                Err(LogError::Damaged { resume, .. }) => at = resume.max(at.next()),
+                // Retention was faster.
+                Err(LogError::BelowStart { start, .. }) => at = start.max(at.next()),
+                Err(_) => {
+                    slot.give_back(reserved, at);
+                    return (found, Some(at));
+                }
+            }
+        }
     }
-    let row = process.replica.node().state().assignment(fetch.partition)?;
-    let next = row.lineage.iter().find(|reign| reign.epoch > of)?;
-    Some(at.min(next.start))
+    (found, None)
 }

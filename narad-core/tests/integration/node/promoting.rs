@@ -84,12 +84,25 @@ fn a_copy_that_reaches_everything_visible_is_promoted() {
     let log = world.live(n(2), partition).unwrap();
     assert_eq!(log.hwm, log.end(), "H43: the captured tail is visible without a new commit");
     // H14, S10: what the old owner has is kept until it is salvaged.
+    world.machines.get_mut(&n(1)).unwrap().is_full = true;
     world.start(n(1));
     world.run(World::SECOND * 5);
     assert_eq!(world.machines[&n(1)].disk[&partition].installed.len(), 1);
     let left: Vec<PartitionId> = world.node(n(1)).left_behind().collect();
     assert_eq!(left, [partition]);
     world.check_everything_is_visible();
+    world.machines.get_mut(&n(1)).unwrap().is_full = false;
+    world.until("the disk is empty", World::SECOND * 30, |world| {
+        world.machines[&n(1)].disk.is_empty()
+    });
+    let row = world.log.state.assignment(partition).unwrap();
+    assert_eq!(row.lineage.last().unwrap().residue, Residue::Reclaimed);
+    let again = world.notes.iter().find_map(|(by, note)| match note {
+        Note::Salvaged { salvaged, .. } if *by == n(1) => Some(*salvaged),
+        _ => None,
+    });
+    let start = row.lineage.last().unwrap().start;
+    assert_eq!(again.expect("it was noted").from, start, "exactly what was not captured");
 }
 
 /// R64, R66, H30: no session of this move ever reached the source, so nothing is promoted; the
@@ -341,6 +354,7 @@ fn a_node_with_unsalvaged_records_does_not_leave() {
     });
     world.crash(n(1));
     world.until("the promotion", World::SECOND * 15, |world| is_at(world, partition, 2));
+    world.machines.get_mut(&n(1)).unwrap().is_full = true;
     world.start(n(1));
     world.run(World::SECOND * 2);
     world.ask(n(3), narad_core::node::Ask::Decommission(n(1)));
@@ -348,9 +362,7 @@ fn a_node_with_unsalvaged_records_does_not_leave() {
     let member = world.log.state.member(n(1)).unwrap();
     assert!(member.draining && !member.drained_out);
     assert!(world.node(n(1)).left_behind().eq([partition]));
-    let epoch = world.log.state.assignment(partition).unwrap().epoch;
-    let ready = narad_core::metastore::Command::ReclaimReady { partition, node: n(1), epoch };
-    world.say_as(n(1), ready);
+    world.machines.get_mut(&n(1)).unwrap().is_full = false;
     world.until("it is out", World::SECOND * 20, |world| {
         !world.log.state.configuration().contains(n(1))
     });
@@ -377,4 +389,56 @@ fn a_longer_wait_holds_for_the_dead_already() {
     world.run(World::SECOND * 18);
     assert_eq!(owner(&world, partition), Some(n(1)));
     world.until("the promotion", World::SECOND * 10, |world| is_at(world, partition, 2));
+}
+
+/// R64, H14, S11: where the copy is behind and the source never returns, an operator gives up what
+/// only that has: the next reign begins past all that was visible, and what was copied is accepted
+/// once more. Should the source return all the same, nothing is lost after all.
+#[test]
+fn a_partition_that_was_declared_lost_is_served_again() {
+    let (mut world, partition) = staged(4, 45);
+    world.run(World::SECOND * 2);
+    world.work.every = ms(0);
+    world.run(ms(200));
+    world.crash(n(1));
+    world.until("it is refused", World::SECOND * 20, |world| {
+        refused(world, 2, |refusal| matches!(refusal, Refusal::Behind { .. }))
+    });
+    let seen = world.log.state.assignment(partition).unwrap().reported_hwm.unwrap();
+    let copied: Vec<u64> = {
+        let staging = world.machines[&n(2)].disk[&partition].staging.as_ref().unwrap();
+        staging.records().map(|(_, content)| content).collect()
+    };
+    assert!(!copied.is_empty() && copied.len() < world.work.acked.len());
+    let receipt = "the disk was shredded".to_owned();
+    world.ask(n(3), narad_core::node::Ask::DeclareLost { partition, receipt });
+    world.until("another serves it", World::SECOND * 10, |world| {
+        is_at(world, partition, 2) && world.live(n(2), partition).is_some()
+    });
+    let log = world.live(n(2), partition).unwrap();
+    assert_eq!((log.start, log.end()), (seen.0, seen.0), "no offset that was visible is reused");
+    world.until("what was copied is accepted", World::SECOND * 10, |world| {
+        copied.iter().all(|content| world.machines[&n(2)].ingress.contains(content))
+    });
+    world.until("the copy is set aside", World::SECOND * 10, |world| {
+        world.machines[&n(2)].disk[&partition].staging.is_none()
+    });
+    world.start(n(1));
+    world.heal();
+    world.until("the disk is empty", World::SECOND * 30, |world| {
+        world.machines[&n(1)].disk.is_empty()
+    });
+    world.check_nothing_is_lost();
+}
+
+/// Nobody declares lost what a living node serves.
+#[test]
+fn what_a_living_node_serves_is_not_lost() {
+    let (mut world, partition) = one_partition(3, 46);
+    let receipt = "a mistake".to_owned();
+    let ask = world.ask(n(3), narad_core::node::Ask::DeclareLost { partition, receipt });
+    world.run(World::SECOND);
+    let rejected = narad_core::node::AskError::Rejected(narad_core::metastore::Reason::NotDead);
+    assert_eq!(world.replies[&ask], Err(rejected));
+    assert_eq!(owner(&world, partition), Some(n(1)));
 }

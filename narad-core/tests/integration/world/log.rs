@@ -114,14 +114,6 @@ impl World {
         reply
     }
 
-    /// Commits a command in the name of a node.
-    pub(crate) fn say_as(&mut self, by: NodeId, command: Command) {
-        let sequence = 1_000_000 + self.log.last().0;
-        let proposal = ProposalId { node: by, incarnation: Incarnation(900), sequence };
-        let reply = self.commit(&Entry { proposal, by, command }).reply;
-        assert!(matches!(reply, Reply::Applied(_)), "{reply:?}");
-    }
-
     fn apply_everywhere(&mut self) {
         let all: Vec<NodeId> = self.machines.keys().copied().collect();
         for id in all {

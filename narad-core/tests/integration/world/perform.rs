@@ -13,7 +13,7 @@ use narad_core::node::{
 };
 use narad_core::partition::Capture;
 
-use super::disk::Directory;
+use super::disk::{Directory, RECORD};
 use super::{Due, World, ms};
 
 impl World {
@@ -90,11 +90,24 @@ impl World {
                 });
                 Outcome::Watermarks(seen.collect())
             }
-            Operation::Ship(Shipping::Salvage { partition, data, from }) => {
-                let directory = &self.machines[&id].disk[&partition].installed[&data];
+            Operation::Ship(Shipping::Salvage { partition, what, from }) => {
+                let machine = self.machines.get_mut(&id).unwrap();
+                let area = &machine.disk[&partition];
+                let directory = match what {
+                    What::Staging => area.staging.as_ref().unwrap(),
+                    What::Installed(data) => &area.installed[&data],
+                };
+                let committed = directory.position.committed;
+                let from = from.or(committed).unwrap_or(Offset(directory.start));
                 let end = Offset(directory.end()).max(from);
-                let salvaged = Salvaged { from, end, bytes: end.0 - from.0 };
-                Outcome::Ship(ShippingOutcome::Salvage(Some(salvaged)))
+                let missing = directory.records().filter(|(offset, _)| *offset >= from.0);
+                let salvaged = Salvaged { from, end, bytes: RECORD * (end.0 - from.0) };
+                let is_full = machine.is_full;
+                if !is_full {
+                    machine.ingress.extend(missing.map(|(_, content)| content));
+                }
+                let salvaged = (!is_full).then_some(salvaged);
+                Outcome::Ship(ShippingOutcome::Salvage(salvaged))
             }
             Operation::Ship(
                 Shipping::Send { .. } | Shipping::Checkpoint(_) | Shipping::Carry(_),

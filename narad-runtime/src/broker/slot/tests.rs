@@ -1,5 +1,8 @@
 //! The phases of a slot, one by one on one thread.
 
+mod consumers;
+mod model;
+
 use std::path::Path;
 use std::time::Duration;
 

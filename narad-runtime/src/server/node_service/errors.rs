@@ -1,6 +1,7 @@
 //! What the API calls the failures of a node.
 
 use narad_core::controller::preflight::Blocker;
+use narad_core::cursor;
 use narad_core::dispatch::Refused as Full;
 use narad_core::freeze::gate::Refused;
 use narad_core::metastore::Reason;
@@ -112,6 +113,22 @@ impl From<SlotError> for ServiceError {
             SlotError::Refused(refused) => refused.into(),
             SlotError::Log(error) => error.into(),
             SlotError::NotOpen => Self::NotServing,
+            SlotError::Consumer(refused) => refused.into(),
+        }
+    }
+}
+
+impl From<cursor::Refused> for ServiceError {
+    fn from(refused: cursor::Refused) -> Self {
+        match refused {
+            cursor::Refused::OtherEpoch { .. } => Self::StaleEpoch,
+            cursor::Refused::OutOfRange { .. } => Self::Invalid(refused.to_string()),
+            cursor::Refused::TooFarAhead { frontier } => Self::TooFarAhead { frontier },
+            cursor::Refused::TooManyInFlight { max } => Self::TooManyInFlight { max },
+            cursor::Refused::Moved => Self::NotOwner { owner: None },
+            cursor::Refused::Superseded { .. }
+            | cursor::Refused::Expired
+            | cursor::Refused::AlreadyAcked => Self::Rejected(refused.to_string()),
         }
     }
 }

@@ -8,7 +8,7 @@ const SIZES: [(&str, u64); 5] =
     [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
 
 /// Reads `200ms`, `10s`, `2min`, `24h` or `7d`.
-pub(super) fn parse_duration(text: &str) -> Option<Duration> {
+pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
     let (number, unit) = split(text)?;
     let unit = if unit == "m" { "min" } else { unit };
     let (_, factor) = DURATIONS.iter().find(|(name, _)| *name == unit)?;
@@ -16,18 +16,18 @@ pub(super) fn parse_duration(text: &str) -> Option<Duration> {
 }
 
 /// Reads `512B`, `64KiB`, `64MiB`, `1GiB` or `1TiB`.
-pub(super) fn parse_size(text: &str) -> Option<u64> {
+pub(crate) fn parse_size(text: &str) -> Option<u64> {
     let (number, unit) = split(text)?;
     let (_, factor) = SIZES.iter().find(|(name, _)| *name == unit)?;
     number.checked_mul(*factor)
 }
 
-pub(super) fn show_duration(duration: Duration) -> String {
+pub(crate) fn show_duration(duration: Duration) -> String {
     let ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     if ms == 0 { "0s".into() } else { show(ms, &DURATIONS) }
 }
 
-pub(super) fn show_size(bytes: u64) -> String {
+pub(crate) fn show_size(bytes: u64) -> String {
     if bytes == 0 { "0B".into() } else { show(bytes, &SIZES) }
 }
 

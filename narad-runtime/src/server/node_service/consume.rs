@@ -1,0 +1,464 @@
+//! What consumers ask: plain reads, records to work on, acknowledgements, offsets.
+
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::Poll;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use narad_core::cursor::{Reserved, Run};
+use narad_core::ids::{Epoch, Offset, PartitionId};
+use narad_core::node::Node;
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+use super::{NodeService, Place, blocking, place};
+use crate::broker::{Seat, Slot, SlotError, Watch};
+use crate::client::{Client, ClientOptions};
+use crate::log::LogError;
+use crate::service::{
+    AckSet, Fetched, Handed, HandedRecord, OffsetsOf, OffsetsView, Position, Read, Record, Reserve,
+    Route, ServiceError, Settle, Settled, Ticket,
+};
+use crate::store::PartitionLog;
+
+impl NodeService {
+    /// Makes durable where consumers stand; what cannot be is delivered again.
+    pub(in crate::server) async fn store_positions(&self) {
+        let broker = Arc::clone(&self.broker);
+        // Whatever became of it was logged.
+        drop(blocking(move || broker.flush_positions()).await);
+    }
+
+    pub(super) async fn read(
+        &self,
+        topic: &str,
+        partition: u32,
+        from: Position,
+        bytes_max: u64,
+        wait: Duration,
+    ) -> Result<Fetched, ServiceError> {
+        let place = self.place(topic, partition).await?;
+        let seat = self.seat(&place)?;
+        let mut watch = seat.slot.watch();
+        let until = Instant::now() + wait;
+        let bytes_max = usize::try_from(bytes_max).unwrap_or(usize::MAX);
+        let mut place = Arc::new(place);
+        loop {
+            let (seat, at) = (seat.clone(), Arc::clone(&place));
+            let fetched = blocking(move || fetch_now(&seat, &at, from, bytes_max)).await??;
+            if !fetched.records.is_empty() {
+                return Ok(fetched);
+            }
+            let changed = poll_fn(|cx| watch.poll_change(cx));
+            // Time running out is an answer like any other: nothing new.
+            if timeout_at(until, changed).await.is_err() {
+                return Ok(fetched);
+            }
+            // It may be another node's by now.
+            place = Arc::new(self.place(topic, partition).await?);
+            self.seat(&place)?;
+        }
+    }
+
+    pub(super) async fn acknowledge(
+        &self,
+        topic: &str,
+        partition: u32,
+        epoch: Epoch,
+        acks: AckSet,
+    ) -> Result<(), ServiceError> {
+        let place = self.place(topic, partition).await?;
+        let seat = self.seat(&place)?;
+        let acked = blocking(move || {
+            if let Some(up_to) = acks.up_to {
+                seat.slot.acknowledge_up_to(epoch, up_to)?;
+            }
+            let one = |offset: &Offset| seat.slot.acknowledge(epoch, *offset).map(|_| ());
+            acks.offsets.iter().try_for_each(one)
+        });
+        Ok(acked.await??)
+    }
+
+    pub(super) async fn hand_out(
+        &self,
+        topic: &str,
+        wanted: Reserve,
+    ) -> Result<Handed, ServiceError> {
+        let until = Instant::now() + wanted.wait;
+        loop {
+            let seats = self.seats_to_hand_out(topic, wanted.partition).await?;
+            let mut watches: Vec<Watch> = seats.iter().map(|(_, seat)| seat.slot.watch()).collect();
+            let slots: Vec<_> = seats.iter().map(|(_, seat)| Arc::clone(&seat.slot)).collect();
+            let tried = blocking(move || hand_out_now(&seats, &wanted)).await?;
+            let is_over = Instant::now() >= until;
+            match tried {
+                Ok(taken) if !taken.handed.records.is_empty() || is_over => {
+                    return Ok(taken.deliver());
+                }
+                // Others are to acknowledge something first: that may be soon.
+                Err(ServiceError::TooManyInFlight { .. } | ServiceError::TooFarAhead { .. })
+                    if !is_over => {}
+                Err(error) => return Err(error),
+                Ok(_) => {}
+            }
+            let free_in = slots.iter().filter_map(|slot| slot.free_in()).min();
+            let look_again = free_in.map_or(until, |free_in| until.min(Instant::now() + free_in));
+            let changed = poll_fn(|cx| {
+                let is_ready = |watch: &mut Watch| watch.poll_change(cx).is_ready();
+                if watches.iter_mut().any(is_ready) { Poll::Ready(()) } else { Poll::Pending }
+            });
+            tokio::select! {
+                () = changed => {}
+                () = sleep_until(look_again) => {}
+            }
+        }
+    }
+
+    /// Finds the seat of a partition, or those of all that this node serves, in turn.
+    async fn seats_to_hand_out(
+        &self,
+        topic: &str,
+        partition: Option<u32>,
+    ) -> Result<Vec<(Place, Seat)>, ServiceError> {
+        if let Some(partition) = partition {
+            let place = self.place(topic, partition).await?;
+            let seat = self.seat(&place)?;
+            return Ok(vec![(place, seat)]);
+        }
+        let routes = self.routes_of(topic).await?;
+        let indices: Vec<u32> = routes.iter().map(|route| route.partition).collect();
+        let places = self.places(topic, indices).await?;
+        let mut seats = Vec::new();
+        for place in places.into_values().filter_map(Result::ok) {
+            if let Ok(seat) = self.seat(&place) {
+                seats.push((place, seat));
+            }
+        }
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        let shift =
+            |among: usize| usize::try_from(turn % among.max(1) as u64).expect("below a usize");
+        if seats.is_empty() {
+            let alive: Vec<&Route> = routes.iter().filter(|route| route.alive).collect();
+            let owner = alive.get(shift(alive.len())).map(|route| route.addr.clone());
+            return Err(ServiceError::NotOwner { owner });
+        }
+        let shift = shift(seats.len());
+        seats.rotate_left(shift);
+        Ok(seats)
+    }
+
+    pub(super) async fn settle_all(
+        &self,
+        topic: &str,
+        tickets: Vec<Ticket>,
+        how: Settle,
+    ) -> Result<Vec<Settled>, ServiceError> {
+        let indices = tickets.iter().map(|ticket| ticket.partition).collect();
+        let places = self.places(topic, indices).await?;
+        let node = self.node;
+        let seats: BTreeMap<u32, Result<Seat, Settled>> = places
+            .iter()
+            .map(|(partition, place)| {
+                let seat = match place {
+                    Ok(place) if place.owner != node => {
+                        Err(Settled::Moved { owner: place.owner_http.clone() })
+                    }
+                    Ok(place) => self.seat(place).map_err(Settled::Unavailable),
+                    Err(ServiceError::UnknownPartition { .. }) => Err(Settled::OtherTopic),
+                    Err(error) => Err(Settled::Unavailable(error.clone())),
+                };
+                (*partition, seat)
+            })
+            .collect();
+        let topic_of = |partition| places.get(&partition)?.as_ref().ok().map(Place::topic);
+        let asked: Vec<_> = tickets
+            .into_iter()
+            .map(|ticket| (ticket, topic_of(ticket.partition).is_none_or(|id| id == ticket.topic)))
+            .collect();
+        blocking(move || {
+            let settle = |(ticket, is_same): (Ticket, bool)| match &seats[&ticket.partition] {
+                _ if !is_same => Settled::OtherTopic,
+                Ok(seat) => settle_now(&seat.slot, ticket, how),
+                Err(settled) => settled.clone(),
+            };
+            asked.into_iter().map(settle).collect()
+        })
+        .await
+    }
+
+    pub(super) async fn offsets_of(
+        &self,
+        topic: &str,
+        read: Read,
+    ) -> Result<Vec<OffsetsView>, ServiceError> {
+        let routes = self.routes_of(topic).await?;
+        let places =
+            self.places(topic, routes.iter().map(|route| route.partition).collect()).await?;
+        let mut views = Vec::new();
+        let mut elsewhere: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        for route in routes {
+            let here = match places.get(&route.partition) {
+                Some(Ok(place)) if place.owner == self.node => {
+                    Some(self.seat(place).and_then(|seat| seat.slot.offsets().map_err(Into::into)))
+                }
+                Some(_) | None => None,
+            };
+            let Route { partition, owner, addr, .. } = route;
+            let mut view = OffsetsView { partition, owner, addr, offsets: None, unknown: None };
+            match here {
+                Some(Ok(offsets)) => view.offsets = Some(offsets.into()),
+                Some(Err(error)) => view.unknown = Some(error.to_string()),
+                None if read == Read::Stale => {
+                    view.unknown = Some("another node owns this partition".to_owned());
+                }
+                None => elsewhere.entry(view.addr.clone()).or_default().push(views.len()),
+            }
+            views.push(view);
+        }
+        let asked = elsewhere
+            .into_iter()
+            .map(async |(addr, wanted)| (ask_offsets(&addr, topic).await, wanted));
+        for (told, wanted) in join_all(asked).await {
+            for at in wanted {
+                add_offsets(&mut views[at], told.as_deref());
+            }
+        }
+        Ok(views)
+    }
+
+    /// Finds several partitions with one look at the node.
+    async fn places(
+        &self,
+        topic: &str,
+        mut indices: Vec<u32>,
+    ) -> Result<BTreeMap<u32, Result<Place, ServiceError>>, ServiceError> {
+        indices.sort_unstable();
+        indices.dedup();
+        for read in [Read::Stale, Read::Barrier] {
+            let (wanted, indices) = (topic.to_owned(), indices.clone());
+            let find = move |node: &Node| {
+                node.state().topic_named(&wanted)?;
+                let find = |index: u32| (index, place(node, &wanted, index));
+                Some(indices.into_iter().map(find).collect())
+            };
+            if let Some(found) = self.look(read, find).await? {
+                return Ok(found);
+            }
+        }
+        Err(ServiceError::UnknownTopic(topic.to_owned()))
+    }
+}
+
+fn fetch_now(
+    seat: &Seat,
+    place: &Place,
+    from: Position,
+    bytes_max: usize,
+) -> Result<Fetched, ServiceError> {
+    let (log, epoch) = seat.slot.readable()?;
+    let (bounds, committed) = (log.bounds(), seat.slot.position()?.committed);
+    let from = match from {
+        Position::Committed => committed.unwrap_or(bounds.start),
+        Position::Offset { at, epoch: Some(epoch) } => place.lineage.clamped(epoch, at),
+        Position::Offset { at, epoch: None } => at,
+    };
+    let from = from.max(bounds.start);
+    let records = if from >= bounds.hwm { Vec::new() } else { log.read(from, bytes_max)? };
+    let next = records.last().map_or(from, |(offset, _)| offset.next());
+    Ok(Fetched { records, next, start: bounds.start, hwm: bounds.hwm, epoch, committed })
+}
+
+/// Records on their way to a consumer. Dropped before they are delivered, because whoever asked has
+/// gone away meanwhile, they are given back.
+struct Taken {
+    handed: Handed,
+    undelivered: Option<(Arc<Slot>, Reserved)>,
+}
+
+impl Taken {
+    fn deliver(mut self) -> Handed {
+        self.undelivered = None;
+        Handed {
+            records: std::mem::take(&mut self.handed.records),
+            partition: self.handed.partition,
+            epoch: self.handed.epoch,
+            visibility: self.handed.visibility,
+        }
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        if let Some((slot, reserved)) = self.undelivered.take() {
+            slot.give_back(&reserved, Offset(0));
+        }
+    }
+}
+
+/// Hands records of the first partition out that has some.
+fn hand_out_now(seats: &[(Place, Seat)], wanted: &Reserve) -> Result<Taken, ServiceError> {
+    let (mut empty, mut refusal) = (None, None);
+    for (place, seat) in seats {
+        match hand_out_of(place.partition, &seat.slot, wanted) {
+            Ok(taken) if taken.handed.records.is_empty() => {
+                empty.get_or_insert(taken);
+            }
+            Ok(taken) => return Ok(taken),
+            Err(error) => {
+                // One's own partition may have moved since it was looked up.
+                let error = match ServiceError::from(error) {
+                    ServiceError::NotOwner { owner: None } => ServiceError::NotServing,
+                    error => error,
+                };
+                refusal.get_or_insert(error);
+            }
+        }
+    }
+    match (empty, refusal) {
+        (Some(empty), _) => Ok(empty),
+        (None, Some(refusal)) => Err(refusal),
+        (None, None) => Err(ServiceError::NotServing),
+    }
+}
+
+fn hand_out_of(
+    partition: PartitionId,
+    slot: &Arc<Slot>,
+    wanted: &Reserve,
+) -> Result<Taken, SlotError> {
+    let visibility = wanted.visibility.min(slot.limits().visibility_max);
+    let (log, reserved) = slot.reserve(wanted.records_max, visibility)?;
+    let epoch = reserved.epoch;
+    let handed = Handed { partition: partition.index, epoch, visibility, records: Vec::new() };
+    let mut taken = Taken { handed, undelivered: Some((Arc::clone(slot), reserved)) };
+    let Some((_, reserved)) = &taken.undelivered else { unreachable!("just put there") };
+    let bytes_max = usize::try_from(wanted.bytes_max).unwrap_or(usize::MAX);
+    let found = read_reserved(&*log, reserved, bytes_max)?;
+    if let Some(from) = found.not_read_from {
+        slot.give_back(reserved, from);
+    }
+    if let Some(damaged) = found.damaged {
+        tracing::error!(%partition, error = %damaged, "records cannot be handed out");
+        if found.records.is_empty() {
+            // They stay out of the way of what lies behind them.
+            taken.undelivered = None;
+            return Err(damaged.into());
+        }
+    }
+    let mut handles = reserved.handles();
+    for (offset, record) in found.records {
+        let handle = handles.find(|handle| handle.offset == offset).expect("it was reserved");
+        let ticket = Ticket { topic: partition.topic, partition: partition.index, handle };
+        let delivery = handle.delivery;
+        taken.handed.records.push(HandedRecord { offset, record, delivery, ticket });
+    }
+    drop(handles);
+    Ok(taken)
+}
+
+/// What was read of a reservation.
+#[derive(Default)]
+struct Found {
+    records: Vec<(Offset, Record)>,
+    /// Where reading ended because there was enough.
+    not_read_from: Option<Offset>,
+    /// Why some could not be read.
+    damaged: Option<LogError>,
+}
+
+/// Reads reserved records: at least one, and no more than fit into `bytes_max` otherwise. Damaged ones
+/// are left out.
+fn read_reserved(
+    log: &dyn PartitionLog,
+    reserved: &Reserved,
+    bytes_max: usize,
+) -> Result<Found, LogError> {
+    /// Most that is read at once, in bytes: a few records may be wanted out of many.
+    const READ_BYTES_MAX: usize = 256 << 10;
+    let (mut found, mut bytes) = (Found::default(), 0);
+    for Run { first, end, .. } in &reserved.runs {
+        let mut at = *first;
+        while at < *end {
+            if bytes >= bytes_max && !found.records.is_empty() {
+                found.not_read_from = Some(at);
+                return Ok(found);
+            }
+            let left = usize::try_from(end.0 - at.0).unwrap_or(usize::MAX);
+            let guess = left.saturating_mul(1 << 10).min(READ_BYTES_MAX);
+            match log.read(at, guess.min(bytes_max.saturating_sub(bytes)).max(1)) {
+                Ok(read) if read.is_empty() => {
+                    found.not_read_from = Some(at);
+                    return Ok(found);
+                }
+                Ok(read) => {
+                    for (offset, record) in read.into_iter().take(left) {
+                        let size = record.encoded_bytes();
+                        if !found.records.is_empty() && bytes + size > bytes_max {
+                            found.not_read_from = Some(offset);
+                            return Ok(found);
+                        }
+                        bytes += size;
+                        found.records.push((offset, record));
+                        at = offset.next();
+                    }
+                }
+                Err(error @ LogError::Damaged { resume, .. }) => {
+                    at = resume.max(at.next());
+                    found.damaged = Some(error);
+                }
+                // Retention was faster.
+                Err(LogError::BelowStart { start, .. }) => at = start.max(at.next()),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn settle_now(slot: &Slot, ticket: Ticket, how: Settle) -> Settled {
+    let Ticket { handle, .. } = ticket;
+    let settled = match how {
+        Settle::Ack => slot.ack(handle).map(Settled::from),
+        Settle::Nack { delay } => slot.nack(handle, delay).map(|()| Settled::Nacked),
+        Settle::Extend { visibility } => {
+            slot.extend(handle, visibility).map(|visibility| Settled::Extended { visibility })
+        }
+    };
+    settled.unwrap_or_else(|error| match error {
+        SlotError::Consumer(refused) => Settled::Refused(refused),
+        error @ (SlotError::Refused(_) | SlotError::Log(_) | SlotError::NotOpen) => {
+            Settled::Unavailable(error.into())
+        }
+    })
+}
+
+/// Asks another node where the consumers of its partitions stand; gives up soon, since it may be
+/// dead.
+async fn ask_offsets(addr: &str, topic: &str) -> Option<Vec<OffsetsView>> {
+    const PATIENCE: Duration = Duration::from_secs(1);
+    let options = ClientOptions {
+        connect_timeout: PATIENCE,
+        request_timeout: PATIENCE,
+        ..ClientOptions::default()
+    };
+    let client = Client::new(vec![addr.parse().ok()?], options);
+    client.offsets(topic, Read::Stale).await.ok()
+}
+
+/// Adds what an owner has told, or that it does not tell.
+fn add_offsets(view: &mut OffsetsView, told: Option<&[OffsetsView]>) {
+    let Some(told) = told else {
+        view.unknown = Some(format!("{} does not answer: look whether it runs", view.owner));
+        return;
+    };
+    let found = told.iter().find(|other| other.partition == view.partition);
+    match found {
+        Some(OffsetsView { offsets: offsets @ Some(OffsetsOf { .. }), .. }) => {
+            view.offsets = *offsets;
+        }
+        Some(OffsetsView { unknown, .. }) => view.unknown.clone_from(unknown),
+        None => view.unknown = Some("the owner has not heard of it yet: ask again".to_owned()),
+    }
+}
