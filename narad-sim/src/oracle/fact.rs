@@ -437,9 +437,9 @@ pub enum Fact<'a> {
     AcceptRefused {
         /// The node.
         node: NodeId,
-        /// How many.
+        /// How many, together with those that were let in before and are not in its log yet.
         records: u64,
-        /// What they would take in its log.
+        /// What these take in its log.
         bytes: u64,
         /// Why.
         why: AcceptFault,

@@ -55,7 +55,7 @@ fn leaves(book: &Book, config: &Config, node: NodeId, cx: &Cx<'_>) -> bool {
 }
 
 /// Whether what a log has to hold, from its last checkpoint on, and so much more, is nearly as much
-/// as it may. What is on its way into the log at that moment is not known here.
+/// as it may.
 fn is_full(book: &Book, config: &Config, node: NodeId, more: (u64, u64)) -> bool {
     let none = Log::default();
     let log = book.ingress.logs.get(&node).unwrap_or(&none);

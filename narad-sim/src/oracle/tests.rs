@@ -1,5 +1,6 @@
 //! For every invariant: facts that must raise it, and facts that must not.
 
+mod consumers;
 mod flips;
 mod healed;
 mod ingress;
@@ -36,11 +37,17 @@ pub(super) struct Sight {
     writers: BTreeSet<NodeId>,
     ingress: BTreeMap<NodeId, Vec<u64>>,
     rest: BTreeMap<NodeId, (Seq, Seq)>,
+    /// Whether the clocks of nodes, which show the true time, can be looked at.
+    has_clocks: bool,
 }
 
 impl Look for Sight {
     fn now(&self) -> Time {
         self.now
+    }
+    fn local(&self, _: NodeId) -> Option<Instant> {
+        let now = self.now.since(Time::ZERO);
+        self.has_clocks.then(|| Instant::from_origin(now))
     }
     fn up(&self) -> Vec<NodeId> {
         self.nodes.keys().copied().collect()

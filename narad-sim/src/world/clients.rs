@@ -9,18 +9,13 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use narad_core::dispatch;
 use narad_core::ids::{PartitionId, TopicId};
 use narad_core::metastore::State;
-use narad_runtime::ingress::Parcel;
-use narad_runtime::log::Record;
 use rustc_hash::FxHashMap;
 
 use super::consumers::{Consumer, Then};
-use super::ingress::Accept;
 use super::machine::Machine;
-use super::message::{Message, Payload, Produce, Produced, Settle};
-use super::records::record;
+use super::message::{Message, Payload, Produced, Settle};
 use super::{Due, World};
 use crate::random::Random;
 use crate::scenario::{Address, Produce as Production, Route, Via, Workload};
@@ -76,7 +71,7 @@ pub(crate) struct Clients {
     /// Whether the load in the background goes on.
     pub(crate) is_busy: bool,
     pub(super) consumers: BTreeMap<PartitionId, Consumer>,
-    producers: BTreeMap<PartitionId, Producer>,
+    pub(super) producers: BTreeMap<PartitionId, Producer>,
     /// Looked up and never walked through.
     pub(super) waiting: FxHashMap<RequestNo, Waiting>,
     /// When each request is given up, the earliest first; those with an answer included.
@@ -84,15 +79,15 @@ pub(crate) struct Clients {
     next_request: u64,
     next_record: u64,
     /// Nodes that producers have gone to, one after the other.
-    next_node: usize,
-    random: Random,
+    pub(super) next_node: usize,
+    pub(super) random: Random,
 }
 
 #[derive(Debug)]
-struct Producer {
+pub(super) struct Producer {
     /// Batches that are neither acknowledged nor given up.
-    open: u32,
-    random: Random,
+    pub(super) open: u32,
+    pub(super) random: Random,
 }
 
 /// What a client waits for.
@@ -114,7 +109,7 @@ pub(super) enum Waiting {
 
 impl Clients {
     const TIMEOUT: Duration = Duration::from_secs(2);
-    const RETRY: Duration = Duration::from_millis(50);
+    pub(super) const RETRY: Duration = Duration::from_millis(50);
     const FETCH_BYTES_MAX: usize = 64 << 10;
     /// Most records that a consumer reserves at once.
     pub(super) const RESERVED_MAX: usize = 256;
@@ -312,91 +307,6 @@ impl World {
         }
     }
 
-    /// Offers records, by way of some node that is up: to the owner of their partition, or to
-    /// whatever node. `at`: the one that is meant.
-    pub(crate) fn offer(&mut self, offer: Offer, at: Option<usize>) {
-        match offer.via {
-            Via::Direct => self.offer_owner(offer, at),
-            Via::Ingress => self.offer_anyone(offer, at),
-        }
-    }
-
-    fn offer_owner(&mut self, offer: Offer, at: Option<usize>) {
-        let partition = offer.partition;
-        let Some((from, to)) = self.route(partition, at) else { return self.offer_later(offer) };
-        let records = self.records_of(&offer, from);
-        self.open_batch(partition);
-        let request = self.clients.request(Waiting::Produced(offer));
-        let produce = Produce { request, partition, records };
-        self.send_as_client(from, to, request, Payload::Produce(produce));
-    }
-
-    fn offer_anyone(&mut self, offer: Offer, at: Option<usize>) {
-        let Some((from, to)) = self.anyone(at) else { return self.offer_later(offer) };
-        let Some(route) = self.address_of(&offer) else { return self.offer_later(offer) };
-        let topic = offer.partition.topic;
-        let parcel = |record| Parcel { topic, route, record };
-        let parcels = self.records_of(&offer, from).into_iter().map(parcel).collect();
-        self.open_batch(offer.partition);
-        let request = self.clients.request(Waiting::Produced(offer));
-        self.send_as_client(from, to, request, Payload::Accept(Accept { request, parcels }));
-    }
-
-    fn records_of(&self, offer: &Offer, from: usize) -> Vec<Record> {
-        let wall = self.machines[from].clock.wall_ms(self.now);
-        offer.ids.iter().map(|id| record(*id, offer.bytes, wall)).collect()
-    }
-
-    /// Returns how a producer's records are addressed; the same again when they are offered again.
-    fn address_of(&self, offer: &Offer) -> Option<dispatch::Route> {
-        let partitions = u64::from(self.newest()?.topic(offer.partition.topic)?.partitions);
-        let drawn = mixed(offer.ids.first().copied().unwrap_or_default());
-        let address = match offer.address {
-            Address::Mixed => [Address::Number, Address::Key, Address::Any][drawn as usize % 3],
-            address => address,
-        };
-        let index = offer.partition.index;
-        Some(match address {
-            Address::Key => dispatch::Route::Key(u64::from(index) + partitions * (drawn >> 8 & 7)),
-            Address::Any => dispatch::Route::Any,
-            Address::Number | Address::Mixed => dispatch::Route::Partition(index),
-        })
-    }
-
-    /// Picks a node that is up, for a producer to be beside, and the one that it goes to: each in
-    /// turn.
-    fn anyone(&mut self, at: Option<usize>) -> Option<(usize, usize)> {
-        let living: Vec<usize> = (0..self.up.len()).filter(|at| self.up[*at]).collect();
-        let from = *self.clients.random.pick(&living)?;
-        let turn = self.clients.next_node;
-        self.clients.next_node = turn.wrapping_add(1);
-        Some((from, at.unwrap_or(living[turn % living.len()])))
-    }
-
-    fn offer_later(&mut self, offer: Offer) {
-        let Some(producer) = self.clients.producers.get_mut(&offer.partition) else { return };
-        let pause = producer.random.duration(Clients::RETRY..=4 * Clients::RETRY);
-        self.offer_at(self.now.after(pause), offer);
-    }
-
-    fn offer_at(&mut self, at: Time, offer: Offer) {
-        self.open_batch(offer.partition);
-        self.schedule(at, Due::Client(ClientDue::Offer(offer)));
-    }
-
-    /// A batch is under way, or waits for its turn.
-    fn open_batch(&mut self, partition: PartitionId) {
-        if let Some(producer) = self.clients.producers.get_mut(&partition) {
-            producer.open += 1;
-        }
-    }
-
-    fn close_batch(&mut self, partition: PartitionId) {
-        if let Some(producer) = self.clients.producers.get_mut(&partition) {
-            producer.open = producer.open.saturating_sub(1);
-        }
-    }
-
     /// Picks a node that is up and asks its replica who the owner is.
     pub(super) fn route(
         &mut self,
@@ -518,9 +428,4 @@ impl World {
             Ok(carried) => carried.min(Clients::FETCH_BYTES_MAX),
         }
     }
-}
-
-/// Spreads a number over all bits.
-const fn mixed(number: u64) -> u64 {
-    number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32
 }

@@ -5,6 +5,7 @@
 //! been taken: where there is another one on its way, nobody knows.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use narad_core::dispatch::{BatchNo, Receipt, SendFault, Seqs};
 use narad_core::effects::OpId;
@@ -59,12 +60,28 @@ impl World {
             let lost = read.lost.into_iter().collect();
             return Some(Outcome::Ship(ShippingOutcome::Damaged(lost)));
         }
-        let records = read.parcels.into_iter().map(|(seq, parcel)| (seq, parcel.record)).collect();
+        let records: Vec<(Seq, Record)> =
+            read.parcels.into_iter().map(|(seq, parcel)| (seq, parcel.record)).collect();
+        let bytes: usize = records.iter().map(|(_, record)| record.encoded_bytes()).sum();
+        self.wait_for_shipment(machine, op, bytes);
         let deliver = Deliver { op, partition, epoch, batch, records, is_only: true };
         let life = self.machines[machine].life;
         let payload = Payload::Deliver(Box::new(deliver));
         self.send(Message { from: machine, to, life, payload, line: 0 });
         None
+    }
+
+    /// The longer a batch is, the longer its answer may take: a slow link is no silent owner.
+    fn wait_for_shipment(&mut self, machine: usize, op: OpId, bytes: usize) {
+        /// The slowest link on which an answer is waited for, in bytes a second.
+        const RATE_MIN: u64 = 8 << 10;
+        let micros = (bytes as u64).saturating_mul(1_000_000) / RATE_MIN;
+        let limit = self.setup.config.request_timeout + Duration::from_micros(micros);
+        let patience = self.in_local_time(machine, limit);
+        let process = self.machines[machine].process.as_mut();
+        if let Some(running) = process.and_then(|process| process.running.get_mut(&op)) {
+            running.patience = patience;
+        }
     }
 
     /// A batch has reached the node that its sender takes for the owner.

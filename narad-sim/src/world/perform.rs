@@ -38,9 +38,10 @@ struct About {
 impl World {
     fn about(operation: &Operation) -> About {
         let peer = match operation {
-            Operation::Call { to, .. } | Operation::Transfer { to } => Some(*to),
+            Operation::Call { to, .. }
+            | Operation::Transfer { to }
+            | Operation::Ship(Shipping::Send { to, .. }) => Some(*to),
             Operation::Stage(_, Staging::Copy { source, .. }) => Some(*source),
-            Operation::Ship(Shipping::Send { to, .. }) => Some(*to),
             _ => None,
         };
         let entry = match operation {

@@ -270,7 +270,6 @@ impl World {
                 }
             }
             Payload::Accept(accept) => self.accepts(to, from, accept),
-            Payload::AcceptAnswer { request, outcome } => self.produce_ended(request, outcome),
             Payload::Deliver(deliver) => self.delivered_at(to, from, life, deliver),
             Payload::Delivered { to_life, op, result } => {
                 if self.machines[to].life == to_life && self.machines[to].process.is_some() {
@@ -280,7 +279,9 @@ impl World {
             Payload::Produce(produce) => self.produced_at(to, from, produce),
             Payload::Fetch(fetch) => self.fetched_at(to, from, &fetch),
             Payload::Ack(ack) => self.acked_at(to, from, ack),
-            Payload::Produced { request, outcome } => self.produce_ended(request, outcome),
+            Payload::Produced { request, outcome } | Payload::AcceptAnswer { request, outcome } => {
+                self.produce_ended(request, outcome);
+            }
             Payload::Fetched { request, outcome } => self.fetch_ended(request, outcome),
             Payload::Acked { request, taken, .. } => self.ack_ended(request, taken),
         }

@@ -90,7 +90,8 @@ pub(super) fn ending_of(outcome: &Outcome) -> Option<Ending> {
         Outcome::Call(Ok(_)) | Outcome::Barrier(_) | Outcome::Survey(_) | Outcome::Transfer => {
             Some(Ending::Ok)
         }
-        Outcome::Call(Err(CallFault::Unreachable | CallFault::Malformed)) => Some(Ending::Failed),
+        Outcome::Call(Err(CallFault::Unreachable | CallFault::Malformed))
+        | Outcome::Ship(ShippingOutcome::Damaged(_)) => Some(Ending::Failed),
         Outcome::Append(taken) | Outcome::Configure(taken) => of(*taken),
         Outcome::NextIncarnation(next) => of(next.is_some()),
         Outcome::Inspect(found) => of(found.is_some()),
@@ -116,7 +117,6 @@ pub(super) fn ending_of(outcome: &Outcome) -> Option<Ending> {
         },
         Outcome::Ship(ShippingOutcome::Checkpoint(result)) => of(result.is_ok()),
         Outcome::Ship(ShippingOutcome::Carry(result)) => of(result.is_ok()),
-        Outcome::Ship(ShippingOutcome::Damaged(_)) => Some(Ending::Failed),
         Outcome::Ship(ShippingOutcome::Salvage(salvaged)) => of(salvaged.is_some()),
         Outcome::Gate(GatingOutcome::Freeze(result)) => of(result.is_ok()),
         Outcome::Stage(outcome) => of(match outcome {
