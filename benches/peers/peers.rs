@@ -3,7 +3,8 @@
 //! madsim: nodes in a ring that pass a message on as fast as it will; an event of the laboratory is
 //! compared with one of its messages. turmoil: hosts that send their neighbour a datagram every
 //! 100 ms and are answered, which is far less than a Narad node does; its steps of 1 ms make the
-//! time that it takes, whatever happens in them.
+//! time that it takes, whatever happens in them. Of the laboratory's 50 nodes 5 vote and 45 are
+//! learners, as the default policy has it; each asks its leader for a lease behind a read barrier.
 
 #[path = "../world/scene.rs"]
 mod scene;

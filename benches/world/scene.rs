@@ -28,6 +28,11 @@ impl Mix {
 }
 
 /// A world: 4 partitions, to which about 20 records a second are committed in all.
+///
+/// Who votes is left to the policy: of 50 nodes 5 do, and 45 are learners, which are sent all that
+/// voters are sent. Each asks its leader for a lease again and again, behind a read barrier
+/// that is a round of heartbeats to everybody, so that the messages grow with the square of the
+/// nodes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scene {
     /// The log that replicates the state: `raft` or `abstract`.

@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 use core::fmt;
 use core::hash::{Hash, Hasher};
+use core::mem;
 
 use crate::ids::Incarnation;
 use crate::time::Instant;
@@ -79,6 +80,16 @@ impl<E> Effects<E> {
     /// Appends one effect.
     pub fn push(&mut self, effect: E) {
         self.items.push(effect);
+    }
+
+    /// Moves all effects of another one behind these. Where there are none the two are exchanged,
+    /// which moves nothing.
+    pub fn append(&mut self, other: &mut Self) {
+        if self.items.is_empty() {
+            mem::swap(self, other);
+        } else {
+            self.items.append(&mut other.items);
+        }
     }
 
     /// Removes and returns all effects.

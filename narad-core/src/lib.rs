@@ -54,7 +54,7 @@
 //! | Which record does a consumer get next, and which acknowledgement counts? | [`cursor`] |
 //! | How does a record that any node accepted get to its owner? | [`dispatch`] |
 //! | What became of a proposal? | [`proposals`] |
-//! | How do all of these make one node? | [`node`], the only machine that a driver binds, gates aside; `cursor` and `dispatch` are bound by none yet |
+//! | How do all of these make one node? | [`node`], the only machine that a driver binds, gates aside; `cursor` is bound by none yet |
 //! | What do nodes say to one another? | [`peer`], [`partition`] |
 //! | What can be tuned, and what must not be? | [`config`] |
 //!

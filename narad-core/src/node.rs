@@ -385,8 +385,6 @@ impl Node {
     }
 
     fn hand_out(&mut self, out: &mut Effects<Effect>) {
-        for effect in self.out.drain() {
-            out.push(effect);
-        }
+        out.append(&mut self.out);
     }
 }

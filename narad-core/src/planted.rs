@@ -228,6 +228,20 @@ bugs! {
     ReadsPastHwm,
     /// The frontier of acknowledgements skips a gap of one.
     AckSkipsOne,
+    /// The checkpoint of an ingress log passes a record that is under way.
+    CheckpointPassesOne,
+    /// A batch of which nobody knows whether it was taken goes wherever there is room.
+    BoundGoesElsewhere,
+    /// An owner does not remember which batches it has taken.
+    ReceiverForgets,
+    /// What a past reign has left is said to be accepted once more, and is not.
+    SalvageSkipped,
+    /// A cursor forgets the lowest record that a consumer did not acknowledge in time.
+    ExpiredForgotten,
+    /// A record is handed out again although it is acknowledged ahead of others.
+    AckedAheadHandedOut,
+    /// Records are sent in the order in which they were last refused.
+    RefusedGoesLast,
 }
 
 /// Whether a mistake is planted.

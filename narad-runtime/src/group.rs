@@ -1,8 +1,16 @@
 //! Group commit: producers that meet share one write and one sync.
 //!
-//! Nothing is held back to make writes larger: while one is under way the next ones gather. Whoever
-//! can wait [hands a part in and takes its turn](Group::produce) at writing for all; whoever cannot
-//! block takes a [`Ticket`], and somebody else writes.
+//! While one write is under way the next parts gather. Whoever can wait [hands a part in and takes
+//! its turn](Group::produce) at writing for all; whoever cannot block takes a [`Ticket`], and somebody
+//! else writes.
+//!
+//! Producers that come again as soon as they are answered would fall into two halves, each of which
+//! waits for a write of the other. A write therefore gives those whom the last one has answered a
+//! moment to come again: half of what the last one took, and never more than [`PATIENCE_MAX`]. Whoever
+//! produces alone is held back once at most, after the others have gone.
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -10,6 +18,11 @@ use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+/// Longest time for which a write waits for more parts. Larger helps producers that are slow to come
+/// again only on disks that are slower still.
+const PATIENCE_MAX: Duration = Duration::from_millis(2);
 
 /// What one producer hands in.
 pub(crate) trait Part {
@@ -48,13 +61,20 @@ pub(crate) struct Group<P, A> {
     queue: Mutex<Queue<P, A>>,
     /// Told when a part has come or the group is closed, for a thread that does nothing but write.
     changed: Condvar,
+    /// Told when as many parts wait as were expected, for the thread whose turn it is.
+    gathered: Condvar,
 }
 
 struct Queue<P, A> {
     waiting: VecDeque<Waiting<P, A>>,
     waiting_bytes: usize,
+    /// Somebody has its turn.
     is_writing: bool,
     is_closed: bool,
+    /// How many parts there were, waiting and answered, when the last write ended.
+    expected: usize,
+    /// How long a write waits for so many.
+    patience: Duration,
 }
 
 struct Waiting<P, A> {
@@ -78,8 +98,11 @@ impl<P: Part, A> Group<P, A> {
             waiting_bytes: 0,
             is_writing: false,
             is_closed: false,
+            expected: 0,
+            patience: Duration::ZERO,
         };
-        Self { limits, queue: Mutex::new(queue), changed: Condvar::new() }
+        let (changed, gathered) = (Condvar::new(), Condvar::new());
+        Self { limits, queue: Mutex::new(queue), changed, gathered }
     }
 
     /// Hands a part in and blocks until it is answered; takes its turn at writing meanwhile.
@@ -95,7 +118,7 @@ impl<P: Part, A> Group<P, A> {
             if let Some(answer) = ticket.take() {
                 return Ok(answer);
             }
-            if !self.write_once(&write) {
+            if !self.write(&write, true) {
                 thread::park();
             }
         }
@@ -122,6 +145,9 @@ impl<P: Part, A> Group<P, A> {
         queue.waiting_bytes += bytes;
         let reply = Reply(Arc::clone(&seat));
         queue.waiting.push_back(Waiting { part, bytes, takes_turns, reply });
+        if queue.is_writing && queue.has_gathered(self.limits.write_bytes_max) {
+            self.gathered.notify_one();
+        }
         drop(queue);
         if !takes_turns {
             self.changed.notify_one();
@@ -129,28 +155,47 @@ impl<P: Part, A> Group<P, A> {
         Ok(Ticket(seat))
     }
 
-    /// Writes once for those who wait; returns whether it did. Somebody else may be at it, or nobody
-    /// may wait.
+    /// Writes once for those who wait, and waits for nobody; returns whether it did. Somebody else may
+    /// be at it, or nobody may wait.
     pub(crate) fn write_once(&self, write: impl FnOnce(Vec<P>) -> Vec<A>) -> bool {
+        self.write(write, false)
+    }
+
+    fn write(&self, write: impl FnOnce(Vec<P>) -> Vec<A>, gathers: bool) -> bool {
         let batch = {
             let mut queue = self.lock();
             if queue.is_writing || queue.waiting.is_empty() {
                 return false;
             }
             queue.is_writing = true;
+            if gathers {
+                queue = self.gather(queue);
+            }
             queue.take_batch(self.limits.write_bytes_max)
         };
-        let turn = Turn(self);
+        let turn = Turn { group: self, parts: batch.len(), begun: Instant::now() };
         let (parts, replies): (Vec<P>, Vec<Reply<A>>) =
             batch.into_iter().map(|waiting| (waiting.part, waiting.reply)).unzip();
         let answers = write(parts);
         debug_assert_eq!(answers.len(), replies.len(), "one answer for each part");
-        // The next write is under way before anybody learns of this one.
+        // The next turn has begun before anybody learns of this one.
         drop(turn);
         for (reply, answer) in replies.into_iter().zip(answers) {
             reply.give(answer);
         }
         true
+    }
+
+    /// Waits a moment for those who may come again.
+    fn gather<'a>(&self, mut queue: MutexGuard<'a, Queue<P, A>>) -> MutexGuard<'a, Queue<P, A>> {
+        let mut left = queue.patience;
+        let begun = Instant::now();
+        while !left.is_zero() && !queue.has_gathered(self.limits.write_bytes_max) {
+            let waited = self.gathered.wait_timeout(queue, left);
+            queue = waited.unwrap_or_else(PoisonError::into_inner).0;
+            left = queue.patience.saturating_sub(begun.elapsed());
+        }
+        queue
     }
 
     /// Writes for those who wait, until the group is closed and nobody waits.
@@ -164,7 +209,7 @@ impl<P: Part, A> Group<P, A> {
                 return;
             }
             drop(queue);
-            self.write_once(&write);
+            self.write(&write, true);
         }
     }
 
@@ -177,6 +222,7 @@ impl<P: Part, A> Group<P, A> {
     pub(crate) fn close(&self) {
         self.lock().is_closed = true;
         self.changed.notify_all();
+        self.gathered.notify_all();
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue<P, A>> {
@@ -185,6 +231,11 @@ impl<P: Part, A> Group<P, A> {
 }
 
 impl<P: Part, A> Queue<P, A> {
+    /// Whether waiting for more would be of no use.
+    fn has_gathered(&self, bytes_max: usize) -> bool {
+        self.waiting.len() >= self.expected || self.waiting_bytes >= bytes_max || self.is_closed
+    }
+
     /// Takes from the front what may be written together.
     fn take_batch(&mut self, bytes_max: usize) -> Vec<Waiting<P, A>> {
         let (mut batch, mut bytes) = (Vec::<Waiting<P, A>>::new(), 0);
@@ -204,12 +255,19 @@ impl<P: Part, A> Queue<P, A> {
 }
 
 /// Somebody's turn at writing. It ends with a panic as well, or everybody would wait for ever.
-struct Turn<'a, P: Part, A>(&'a Group<P, A>);
+struct Turn<'a, P: Part, A> {
+    group: &'a Group<P, A>,
+    /// How many parts it writes.
+    parts: usize,
+    begun: Instant,
+}
 
 impl<P: Part, A> Drop for Turn<'_, P, A> {
     fn drop(&mut self) {
-        let mut queue = self.0.lock();
+        let mut queue = self.group.lock();
         queue.is_writing = false;
+        queue.expected = queue.waiting.len() + self.parts;
+        queue.patience = (self.begun.elapsed() / 2).min(PATIENCE_MAX);
         let producers = queue.waiting.iter().filter(|waiting| waiting.takes_turns);
         // A thread that panics may be the next one as well.
         let woken = if thread::panicking() { usize::MAX } else { 1 };
@@ -217,7 +275,7 @@ impl<P: Part, A> Drop for Turn<'_, P, A> {
             producers.filter_map(|waiting| waiting.reply.waker()).take(woken).collect();
         drop(queue);
         if next.is_empty() {
-            self.0.changed.notify_one();
+            self.group.changed.notify_one();
         }
         next.into_iter().for_each(Waker::wake);
     }
@@ -335,128 +393,4 @@ impl Wake for Unpark {
 
 fn this_thread() -> Waker {
     Waker::from(Arc::new(Unpark(thread::current())))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const LIMITS: Limits = Limits { write_bytes_max: 10, waiting_bytes_max: 20 };
-
-    /// A part with a kind and a size.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    struct Item(u8, usize);
-
-    impl Part for Item {
-        fn bytes(&self) -> usize {
-            self.1
-        }
-
-        fn joins(&self, other: &Self) -> bool {
-            self.0 == other.0
-        }
-    }
-
-    type Items = Group<Item, usize>;
-
-    /// Answers with the number of parts that were written together.
-    fn count(parts: Vec<Item>) -> Vec<usize> {
-        vec![parts.len(); parts.len()]
-    }
-
-    #[test]
-    fn one_write_takes_from_the_front_what_joins_and_fits() {
-        let group = Items::new(LIMITS);
-        let parts = [Item(1, 4), Item(1, 6), Item(1, 1), Item(2, 1), Item(2, 1)];
-        let tickets: Vec<_> = parts.map(|part| group.submit(part).unwrap()).into();
-        let mut writes = 0;
-        while group.write_once(count) {
-            writes += 1;
-        }
-        let answers: Vec<_> = tickets.iter().map(|ticket| ticket.take().unwrap()).collect();
-        assert_eq!((writes, answers), (3, [2, 2, 1, 2, 2].map(Ok).to_vec()));
-    }
-
-    #[test]
-    fn a_part_above_the_limit_of_a_write_is_written_alone() {
-        let group = Items::new(LIMITS);
-        let tickets = [Item(1, 15), Item(1, 1)].map(|part| group.submit(part).unwrap());
-        assert!(group.write_once(count) && group.write_once(count));
-        assert_eq!(tickets.map(Ticket::wait), [Ok(1), Ok(1)]);
-    }
-
-    #[test]
-    fn what_waits_is_bounded_and_a_part_above_the_bound_is_taken_when_nothing_waits() {
-        let group = Items::new(LIMITS);
-        let large = group.submit(Item(1, 50)).unwrap();
-        assert_eq!(group.submit(Item(1, 1)).unwrap_err(), Refused::Full);
-        assert!(group.write_once(count));
-        assert_eq!(large.wait(), Ok(1));
-        let _full = group.submit(Item(1, 20)).unwrap();
-        assert_eq!(group.submit(Item(1, 1)).unwrap_err(), Refused::Full);
-    }
-
-    /// A writer that panics leaves nobody waiting: neither those whose parts it had nor those behind.
-    #[test]
-    fn a_writer_that_panics_abandons_its_own_parts_only() {
-        let group = Items::new(LIMITS);
-        let [first, second] = [Item(1, 1), Item(2, 1)].map(|part| group.submit(part).unwrap());
-        let panics = || group.write_once(|_| panic!("a fault of the writer"));
-        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics)).is_err());
-        assert_eq!(first.wait(), Err(Abandoned));
-        assert!(group.write_once(count));
-        assert_eq!(second.wait(), Ok(1));
-    }
-
-    #[test]
-    fn everybody_is_answered_whether_they_take_turns_or_not() {
-        const EACH: usize = 200;
-        let group = Items::new(Limits { write_bytes_max: 3, waiting_bytes_max: 100 });
-        let written = Mutex::new(0);
-        let write = |parts: Vec<Item>| {
-            *written.lock().unwrap() += parts.len();
-            count(parts)
-        };
-        thread::scope(|scope| {
-            let producers: Vec<_> = (0..6_u8)
-                .map(|kind| {
-                    let (group, write) = (&group, &write);
-                    scope.spawn(move || {
-                        for _ in 0..EACH {
-                            let part = Item(kind % 2, 1);
-                            let answer = if kind < 3 {
-                                group.produce(part, write).unwrap()
-                            } else {
-                                group.submit(part).unwrap().wait()
-                            };
-                            assert!((1..=3).contains(&answer.unwrap()));
-                        }
-                    })
-                })
-                .collect();
-            scope.spawn(|| group.write_all(write));
-            for producer in producers {
-                producer.join().unwrap();
-            }
-            group.close();
-        });
-        assert_eq!(*written.lock().unwrap(), 6 * EACH);
-    }
-
-    /// Producers alone: none of them has a thread that writes for it.
-    #[test]
-    fn producers_hand_the_turn_on() {
-        let group = Items::new(LIMITS);
-        thread::scope(|scope| {
-            for kind in 0..8 {
-                let group = &group;
-                scope.spawn(move || {
-                    for _ in 0..200 {
-                        group.produce(Item(kind % 3, 1), count).unwrap().unwrap();
-                    }
-                });
-            }
-        });
-        assert!(!group.write_once(count), "nothing is left");
-    }
 }

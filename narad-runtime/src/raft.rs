@@ -64,6 +64,7 @@
 mod admission;
 mod calls;
 mod config;
+mod election;
 mod error;
 mod kind;
 mod log;
@@ -88,15 +89,17 @@ pub use store::memory::{FailurePoint, MemStore, StoreImage};
 pub use store::redb::RedbStore;
 pub use store::{Batch, Cut, HardState, Loaded, LogEntry, Position, RaftStore, Snapshot};
 
+use self::election::Pinned;
 use self::log::Log;
 use self::reads::Reads;
 use self::turn::{Offered, Saved, Unsaved};
+use ::raft::RawNode;
 use ::raft::eraftpb::{ConfChangeV2, Entry, EntryType, Message, MessageType};
-use ::raft::{INVALID_ID, RawNode, StateRole};
 use narad_core::ids::{LogIndex, NodeId};
 use protobuf::Message as _;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::mem;
 
 /// Turns that one call of [`Raft::ready`] makes at most, so that a driver gets to look at its
 /// inbox. A turn takes all that is there; more than a few in a row mean a long replay.
@@ -121,6 +124,7 @@ pub struct Raft<S: RaftStore> {
     /// When a snapshot was sent to whom, until its outcome is known.
     snapshots_sent: BTreeMap<NodeId, u64>,
     reported: Leadership,
+    pinned: Pinned,
     stopped: bool,
 }
 
@@ -177,6 +181,7 @@ impl<S: RaftStore> Raft<S> {
             offered: None,
             snapshots_sent: BTreeMap::new(),
             reported: Leadership::default(),
+            pinned: Pinned::default(),
             stopped: false,
         };
         raft.pin_election();
@@ -228,7 +233,9 @@ impl<S: RaftStore> Raft<S> {
                 out.more = true;
                 break;
             }
-            self.turn(out)?;
+            if !self.only_speaks(out) {
+                self.turn(out)?;
+            }
         }
         if let Some(offered) = self.offered.take() {
             turn::save_offered(self.node.mut_store(), offered)?;
@@ -237,13 +244,38 @@ impl<S: RaftStore> Raft<S> {
         Ok(())
     }
 
+    /// Speaks, if nothing else is to be done: a turn without a transaction. Most messages are
+    /// answered so, a heartbeat for one. Says whether it was so.
+    ///
+    /// What is said follows from what is durable, since the library has nothing that is not.
+    fn only_speaks(&mut self, out: &mut Output) -> bool {
+        if self.offered.is_some() || self.node.store().unsaved_hard_state().is_some() {
+            return false;
+        }
+        let mut messages = mem::take(&mut self.node.raft.msgs);
+        if self.node.has_ready() {
+            self.node.raft.msgs = messages;
+            return false;
+        }
+        debug_assert!(
+            admission::is_saved(&self.node.raft),
+            "unsaved entries are ready to be saved"
+        );
+        self.send(&messages, out);
+        // The room goes back to where the next ones will be.
+        messages.clear();
+        self.node.raft.msgs = messages;
+        self.end_turn();
+        true
+    }
+
     fn turn(&mut self, out: &mut Output) -> Result<(), RaftError> {
         let offered = self.offered.take();
         let unsaved = Unsaved::begin(&mut self.node);
         let mut saved: Saved = unsaved.save(self.node.mut_store(), offered)?;
         self.forget_members();
 
-        self.send(saved.messages(), out);
+        self.send(&saved.messages(), out);
         if let Some(snapshot) = saved.snapshot() {
             // It came by a message, so it is in the first turn after that, and entries follow it.
             assert!(out.committed.is_empty(), "a snapshot comes before entries in an output");
@@ -256,15 +288,19 @@ impl<S: RaftStore> Raft<S> {
             self.reads.answer(&read.request_ctx, read.index);
         }
         let afterwards = saved.advance(&mut self.node);
-        self.send(afterwards.messages, out);
+        self.send(&afterwards.messages, out);
         self.apply(afterwards.committed, out)?;
-        self.node.advance_apply();
-        self.step_down_if_removed();
-        self.pin_election();
+        self.end_turn();
         Ok(())
     }
 
-    fn send(&mut self, messages: Vec<Message>, out: &mut Output) {
+    fn end_turn(&mut self) {
+        self.node.advance_apply();
+        self.step_down_if_removed();
+        self.pin_election();
+    }
+
+    fn send(&mut self, messages: &[Message], out: &mut Output) {
         for message in messages {
             let to = NodeId(message.get_to());
             let is_snapshot = message.get_msg_type() == MessageType::MsgSnapshot;
@@ -325,32 +361,6 @@ impl<S: RaftStore> Raft<S> {
             context,
             configuration: self.configuration().clone(),
             refused,
-        }
-    }
-
-    /// Ends the reign of a leader that is no voter any more.
-    ///
-    /// The library lets it lead on: it sends heartbeats, so that nobody stands for election, and
-    /// refuses every proposal, so that nothing is ever written again. This is a net; leadership
-    /// should be handed over before a leader is removed.
-    fn step_down_if_removed(&mut self) {
-        let members = self.configuration();
-        let removed = !members.is_joint() && !members.is_voter(self.config.id);
-        if removed && self.node.raft.state == StateRole::Leader {
-            let term = self.node.raft.term;
-            self.node.raft.become_follower(term, INVALID_ID);
-        }
-    }
-
-    /// Replaces the randomized election timeout where a seed prescribes it.
-    ///
-    /// The library draws a new one from a random generator of its own whenever its term or role
-    /// changes, which may be in any call. So this follows every call that reaches it.
-    fn pin_election(&mut self) {
-        if let Some(seed) = self.config.election_seed {
-            let role = Role::of_library(self.node.raft.state) as u64;
-            let ticks = self.config.election_ticks(seed, self.node.raft.term, role);
-            self.node.raft.set_randomized_election_timeout(ticks);
         }
     }
 

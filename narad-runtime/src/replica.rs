@@ -117,6 +117,8 @@ pub struct Replica<S: RaftStore> {
     deadline: Option<Deadline>,
     /// Whether that may have changed: the machine was told something.
     deadline_is_stale: bool,
+    /// Room for what one step of the machine asks for; empty in between.
+    effects: Effects<Effect>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -155,6 +157,7 @@ impl<S: RaftStore> Replica<S> {
             appends_carried,
             deadline: None,
             deadline_is_stale: true,
+            effects: Effects::default(),
         };
         replica.carry_out(now, first, out)?;
         replica.advance(now, out)?;
@@ -271,13 +274,14 @@ impl<S: RaftStore> Replica<S> {
     /// Runs Raft until it has nothing more to give.
     fn advance(&mut self, now: Instant, out: &mut Actions) -> Result<(), ReplicaError> {
         loop {
-            let mut output = mem::take(&mut self.output);
-            output.clear();
-            self.raft.ready(&mut output)?;
-            out.messages.append(&mut output.messages);
-            let (more, quiet) = (output.more, is_quiet(&output));
-            self.take_output(now, &mut output, out)?;
-            self.output = output;
+            self.raft.ready(&mut self.output)?;
+            out.messages.append(&mut self.output.messages);
+            let (more, quiet) = (self.output.more, is_quiet(&self.output));
+            if !quiet {
+                let mut output = mem::take(&mut self.output);
+                self.take_output(now, &mut output, out)?;
+                self.output = output;
+            }
             if quiet && !more {
                 if mem::take(&mut self.deadline_is_stale) {
                     self.deadline = self.find_deadline();
@@ -332,9 +336,11 @@ impl<S: RaftStore> Replica<S> {
 
     fn tell(&mut self, now: Instant, event: Event, out: &mut Actions) -> Result<(), ReplicaError> {
         self.deadline_is_stale = true;
-        let mut effects = Effects::default();
+        let mut effects = mem::take(&mut self.effects);
         self.node.handle(now, event, &mut effects);
-        self.carry_out(now, &mut effects, out)
+        let carried = self.carry_out(now, &mut effects, out);
+        self.effects = effects;
+        carried
     }
 
     /// Carries operations of the log to Raft and leaves the rest to the driver.
@@ -427,7 +433,7 @@ impl<S: RaftStore> Replica<S> {
     }
 
     fn give_up_barriers(&mut self, now: Instant, out: &mut Actions) -> Result<(), ReplicaError> {
-        if self.barriers.values().all(|barrier| barrier.until > now) {
+        if self.barriers.is_empty() || self.barriers.values().all(|barrier| barrier.until > now) {
             return Ok(());
         }
         let overdue: Vec<_> =

@@ -14,13 +14,15 @@
 
 #[cfg(test)]
 mod tests;
+mod wire;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use narad_core::ids::NodeId;
 use rustc_hash::FxHashMap;
+
+pub use wire::Wire;
 
 use crate::random::Random;
 use crate::time::Time;
@@ -46,69 +48,6 @@ pub enum Lane {
     Data,
     /// Copies of partitions.
     Bulk,
-}
-
-/// How every link behaves. All chances are 0 to 1.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Wire {
-    /// Time from one end to the other, evenly spread.
-    pub delay: RangeInclusive<Duration>,
-    /// The chance of a delay that is spread up to `tail_max` instead; it holds up what follows.
-    pub tail: f64,
-    /// Longest delay.
-    pub tail_max: Duration,
-    /// Bytes a second and direction, shared by all lanes; zero is without limit.
-    pub bandwidth: u64,
-    /// The chance that a message is lost.
-    pub loss: f64,
-    /// The chance that a message arrives a second time soon after.
-    pub duplicate: f64,
-    /// The chance that a copy of a message turns up much later: from a second to `museum_max`.
-    pub museum: f64,
-    /// How old a message of the museum may be.
-    pub museum_max: Duration,
-    /// The chance that a message is overtaken by those sent after it.
-    pub reorder: f64,
-    /// The chance that a stream ends in mid-chunk.
-    pub reset: f64,
-    /// The chance that a chunk arrives with bytes that were not sent.
-    pub garbage: f64,
-}
-
-impl Default for Wire {
-    /// A good local network: 0.2 to 2 ms, 100 MiB/s, nothing lost.
-    fn default() -> Self {
-        Self {
-            delay: Duration::from_micros(200)..=Duration::from_millis(2),
-            tail: 0.0,
-            tail_max: Duration::from_secs(30),
-            bandwidth: 100 << 20,
-            loss: 0.0,
-            duplicate: 0.0,
-            museum: 0.0,
-            museum_max: Duration::from_mins(5),
-            reorder: 0.0,
-            reset: 0.0,
-            garbage: 0.0,
-        }
-    }
-}
-
-impl Wire {
-    /// Returns the same wire without faults: delays and bandwidth stay, the tail goes.
-    #[must_use]
-    pub fn healed(&self) -> Self {
-        Self {
-            tail: 0.0,
-            loss: 0.0,
-            duplicate: 0.0,
-            museum: 0.0,
-            reorder: 0.0,
-            reset: 0.0,
-            garbage: 0.0,
-            ..self.clone()
-        }
-    }
 }
 
 /// What becomes of a message.
@@ -224,17 +163,19 @@ impl Net {
         if self.cut.contains(&ends) {
             return Fate::Lost(Loss::Cut);
         }
-        let loss = self.wire.loss;
-        if self.connection(ends, lane).random.happens(loss) {
+        let slow = self.slow_of(ends);
+        let Self { wire, links, random, clogged, parcels, .. } = self;
+        let link = links.entry(ends).or_default();
+        if link.connection(random, ends, lane).random.happens(wire.loss) {
             return Fate::Lost(Loss::Chance);
         }
-        if let Some(queue) = self.clogged.get_mut(&ends) {
-            self.parcels += 1;
-            let parcel = Parcel(self.parcels);
+        if let Some(queue) = clogged.get_mut(&ends) {
+            *parcels += 1;
+            let parcel = Parcel(*parcels);
             queue.push(Waiting { parcel, lane, bytes });
             return Fate::Held(parcel);
         }
-        let (at, again) = self.pass(now, ends, lane, bytes);
+        let (at, again) = link.pass(now, ends, lane, bytes, slow, (wire, random));
         Fate::Arrives { at, again }
     }
 
@@ -258,8 +199,11 @@ impl Net {
 
     /// Returns the bandwidth of a link, in bytes a second; zero is without limit.
     pub fn bandwidth(&self, from: NodeId, to: NodeId) -> u64 {
-        let slow = self.slow.get(&(from, to)).map_or(0, |slow| slow.bandwidth);
-        if slow > 0 { slow } else { self.wire.bandwidth }
+        self.wire.bandwidth_of(self.slow_of((from, to)))
+    }
+
+    fn slow_of(&self, ends: Ends) -> Slow {
+        self.slow.get(&ends).copied().unwrap_or_default()
     }
 
     /// Draws whether a stream of `bytes` ends early. Returns how many of them arrive: fewer.
@@ -338,12 +282,9 @@ impl Net {
 
     /// Sends a message over a link that flows.
     fn pass(&mut self, now: Time, ends: Ends, lane: Lane, bytes: u64) -> (Time, Option<Time>) {
-        let slow = self.slow.get(&ends).copied().unwrap_or_default();
-        let bandwidth = self.bandwidth(ends.0, ends.1);
+        let slow = self.slow_of(ends);
         let Self { wire, links, random, .. } = self;
-        let link = links.entry(ends).or_default();
-        let left = link.leave(now, lane, bytes, bandwidth);
-        link.connection(random, ends, lane).arrive(wire, left.after(slow.delay))
+        links.entry(ends).or_default().pass(now, ends, lane, bytes, slow, (wire, random))
     }
 
     fn connection(&mut self, ends: Ends, lane: Lane) -> &mut Connection {
@@ -351,7 +292,24 @@ impl Net {
     }
 }
 
+/// Nanoseconds in a second.
+const NANOS: u64 = 1_000_000_000;
+
 impl Link {
+    /// Sends a message over it.
+    fn pass(
+        &mut self,
+        now: Time,
+        ends: Ends,
+        lane: Lane,
+        bytes: u64,
+        slow: Slow,
+        (wire, random): (&Wire, &Random),
+    ) -> (Time, Option<Time>) {
+        let left = self.leave(now, lane, bytes, wire.bandwidth_of(slow));
+        self.connection(random, ends, lane).arrive(wire, left.after(slow.delay))
+    }
+
     fn connection(&mut self, random: &Random, ends: Ends, lane: Lane) -> &mut Connection {
         self.lanes[lane as usize].get_or_insert_with(|| {
             let random = random.branch_no(ends.0.0).branch_no(ends.1.0);
@@ -364,8 +322,12 @@ impl Link {
         if bandwidth == 0 {
             return now;
         }
-        let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(bandwidth);
-        let takes = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
+        // The wide division is many times slower, and hardly ever needed.
+        let nanos = bytes.checked_mul(NANOS).map_or_else(
+            || u64::try_from(u128::from(bytes) * u128::from(NANOS) / u128::from(bandwidth)),
+            |product| Ok(product / bandwidth),
+        );
+        let takes = Duration::from_nanos(nanos.unwrap_or(u64::MAX));
         self.free = self.free.max(now).after(takes);
         if lane == Lane::Data {
             self.free_for_clients = self.free_for_clients.max(now).after(takes * 2);

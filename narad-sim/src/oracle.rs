@@ -19,6 +19,7 @@ mod entries;
 mod fact;
 mod facts;
 mod healing;
+mod ingress;
 mod l1_moves;
 mod l2_freezes;
 mod l2_renewals;
@@ -30,6 +31,7 @@ mod l7_balance;
 mod law;
 mod look;
 mod part;
+mod s01_accepted;
 mod s01_no_gap;
 mod s02_leases;
 mod s02_single_writer;
@@ -43,7 +45,9 @@ mod s08_flip;
 mod s08_lives;
 mod s09_freeze_exclusion;
 mod s10_proof;
+mod s11_arrivals;
 mod s11_delivery;
+mod s11_reservations;
 mod s12_plans;
 mod s14_in_flight;
 mod s15_leaving;
@@ -60,7 +64,7 @@ use narad_core::config::{Config, Policy};
 use narad_core::ids::{LogIndex, Offset, PartitionId};
 use narad_core::metastore::{Reply, State};
 
-pub use fact::{Directory, DiskChange, End, Fact, Origin, Read};
+pub use fact::{AcceptFault, Directory, DiskChange, End, Fact, Origin, Read};
 pub use look::{LogView, Look};
 
 use crate::outcome::{Summary, Violation};
@@ -87,6 +91,7 @@ pub struct Oracle {
 #[derive(Debug, Default)]
 struct Tally {
     acked: u64,
+    accepted: u64,
     planned: u64,
     done: u64,
     forced: u64,
@@ -186,6 +191,11 @@ impl Oracle {
     /// exception excuses included; what retention took is not counted.
     pub fn lost(&self, look: &dyn Look) -> u64 {
         self.book.lost(&Cx { event: 0, now: look.now(), look, sink: &mut Sink::default() })
+    }
+
+    /// Returns how many accepted records an owner has appended once more, at a seam.
+    pub fn arrived_again(&self) -> u64 {
+        self.book.ingress.again
     }
 
     /// Returns how many flips the log refused.

@@ -38,7 +38,7 @@ pub use self::expect::{
     Condition, Counter, Expect, Extent, MemberIs, ProcessIs, ReplyIs, is_within,
 };
 pub use self::faults::{Chances, Disk, HeavyTail, Museum, Network};
-pub use self::load::{Burst, Consume, Produce, Retention, Route, Topic, Workload};
+pub use self::load::{Address, Burst, Consume, Produce, Retention, Route, Topic, Via, Workload};
 pub use self::name::{Label, Machine, PartitionName, Side, TopicName, Who};
 pub use self::schema::schema;
 pub use self::step::{Ending, Filter, On, Repeat, Stage, Step, When};

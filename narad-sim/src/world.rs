@@ -15,7 +15,10 @@ pub(crate) mod act;
 pub(crate) mod clients;
 mod consumers;
 mod copy;
+mod deliver;
 mod facts;
+mod hand_out;
+mod ingress;
 pub(crate) mod judge;
 mod log;
 pub(crate) mod machine;
@@ -24,6 +27,7 @@ pub(crate) mod observe;
 mod oversight;
 mod perform;
 mod process;
+mod producers;
 pub(crate) mod queue;
 mod records;
 pub(crate) mod replica;
@@ -113,6 +117,12 @@ pub(crate) enum Local {
     Append(PartitionId),
     /// A written batch is judged.
     Recheck(PartitionId),
+    /// What was handed in to the ingress log is written.
+    WriteIngress,
+    /// What has been written there is told.
+    TellIngress,
+    /// An ingress log whose disk has failed is opened again.
+    ReopenIngress,
     /// Consumers' positions are made durable.
     Flush,
     /// The quarantine is emptied.
@@ -308,9 +318,12 @@ impl World {
             Local::GiveUp(op) => self.give_up(machine, op),
             Local::Append(partition) => self.append_batch(machine, partition),
             Local::Recheck(partition) => self.recheck_batch(machine, partition),
+            Local::WriteIngress => self.write_ingress(machine),
+            Local::TellIngress => self.tell_ingress(machine),
+            Local::ReopenIngress => self.reopen_ingress(machine),
             Local::Flush => self.flush(machine),
             Local::Sweep => self.sweep(machine),
-            Local::Tell(event) => self.tell(machine, *event),
+            Local::Tell(event) => self.tell_boxed(machine, event),
             Local::Send(message) => self.send(*message),
         }
     }
@@ -358,8 +371,12 @@ impl World {
     }
 
     pub(crate) fn tell(&mut self, machine: usize, event: Event) {
+        self.tell_boxed(machine, Box::new(event));
+    }
+
+    pub(crate) fn tell_boxed(&mut self, machine: usize, event: Box<Event>) {
         self.recorder.told(machine, &event);
-        self.feed(machine, Input::Event(Box::new(event)));
+        self.feed(machine, Input::Event(event));
     }
 
     /// Gives a process an input and carries out what it asks for.
@@ -437,6 +454,11 @@ impl World {
                 Effect::Reply(ask, said) => self.replied(machine, ask, &said),
                 Effect::Authority(authority) => self.authorised(machine, authority),
                 Effect::Note(note) => self.noted(machine, &note),
+                Effect::Room(room) => {
+                    if let Some(process) = self.machines[machine].process.as_mut() {
+                        process.accepting.publish(room);
+                    }
+                }
                 // The replica turns it into its own error.
                 Effect::Stop(_) => {}
             }

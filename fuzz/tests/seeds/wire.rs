@@ -1,6 +1,7 @@
 //! Seeds of what goes between nodes, and between clients and nodes.
 
 use narad_core::config::Policy;
+use narad_core::dispatch::{BatchNo, SendFault};
 use narad_core::ids::{
     Attempt, AttemptNo, ByteCount, Digest, Epoch, FreezeNo, Incarnation, LogGeneration, LogIndex,
     MoveId, Name, NodeId, Offset, PartitionId, ProposalId, StoreUuid, Token, TopicId,
@@ -12,6 +13,7 @@ use narad_runtime::http::batch::{encode_fetched, encode_records};
 use narad_runtime::service::{Fetched, Record};
 use narad_runtime::settings::commented_default;
 use narad_runtime::wire::Wire;
+use narad_runtime::wire::deliver::{self, Delivered, Head};
 use narad_runtime::wire::frame::{self, Kind};
 use narad_runtime::wire::handshake::{Accepted, ClusterId, Hello, Purpose, Refused, Welcome, Why};
 use protobuf::Message as _;
@@ -103,7 +105,12 @@ fn peer() -> Vec<Seed> {
     let peers = vec![(NodeId(1), addrs)];
     let joined = Answer::Joined { node: NodeId(4), peers, policy: Policy::default() };
     let refusal = Answer::Refused(Refusal::FrozenTooOften { retry_after_ms: 900 });
+    let (head, stale, records) = batch();
     vec![
+        ("peer", "batch_head", of(4, head.to_bytes())),
+        ("peer", "batch_taken", of(5, Delivered { id: 3, result: Ok(()) }.to_bytes())),
+        ("peer", "batch_stale", of(5, stale.to_bytes())),
+        ("peer", "batch_records", of(6, [&[2], &records[..]].concat())),
         ("peer", "request_list", of(0, list.to_bytes())),
         ("peer", "request_prepare", of(0, prepare.to_bytes())),
         ("peer", "request_renew", of(0, renew.to_bytes())),
@@ -117,6 +124,20 @@ fn peer() -> Vec<Seed> {
         ("peer", "welcome_accepted", of(3, Welcome::Accepted(accepted).to_bytes())),
         ("peer", "welcome_refused", of(3, Welcome::Refused(refused).to_bytes())),
     ]
+}
+
+/// A batch of two records: its head, an answer, its bytes.
+fn batch() -> (Head, Delivered, Vec<u8>) {
+    let plain = Record { value: "plain".into(), timestamp_ms: 5, ..Record::default() };
+    let headers = vec![("trace".to_owned(), "7f".into())];
+    let keyed = Record { key: Some("customer-7".into()), headers, ..plain.clone() };
+    let bytes = deliver::encode_records(&[plain, keyed]).to_vec();
+    let (records, length) = (2, bytes.len() as u64);
+    let epoch = Epoch(3);
+    let head = Head { id: 3, partition: P, epoch, life: LIFE, n: 9, records, bytes: length };
+    let newest = BatchNo { ingress: NodeId(2), life: LIFE, n: 10 };
+    let stale = Delivered { id: 3, result: Err(SendFault::Stale { newest }) };
+    (head, stale, bytes)
 }
 
 fn entry(by: u64, sequence: u64, command: Command) -> Entry {

@@ -4,6 +4,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 
 use crate::effects::Deadline;
 use crate::ids::{Delivery, Offset};
+use crate::planted::{Bug, is_planted};
 use crate::time::Instant;
 
 /// What was handed out, by offset, by the time at which it is free again, and what is free.
@@ -103,6 +104,10 @@ impl Reservations {
     /// Frees what is hidden no longer.
     pub(super) fn expire(&mut self, now: Instant) {
         while let Some((_, offset)) = self.hidden.first().copied().filter(|(at, _)| *at <= now) {
+            if is_planted(Bug::ExpiredForgotten) {
+                self.remove(offset);
+                continue;
+            }
             let delivery = self.get(offset).expect("what is hidden is known").delivery;
             self.release(now, offset, delivery);
         }

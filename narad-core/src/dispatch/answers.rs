@@ -8,6 +8,7 @@ use super::{Dispatch, Effect, Note, SendFault};
 use crate::effects::{Effects, OpId};
 use crate::ids::{Epoch, PartitionId};
 use crate::metastore::State;
+use crate::planted::{Bug, is_planted};
 use crate::time::Instant;
 
 impl Dispatch {
@@ -128,7 +129,9 @@ impl Dispatch {
             // It has taken a later one than this machine remembers: twice is better than never.
             batch.n = batch.n.max(newest.n.saturating_add(1));
         }
-        if !batch.has_left && fault == SendFault::Unreachable {
+        let is_unsent = !batch.has_left && fault == SendFault::Unreachable;
+        let is_let_go = fault == SendFault::TimedOut && is_planted(Bug::BoundGoesElsewhere);
+        if is_unsent || is_let_go {
             topic.scatter(partition.index, batch);
         } else {
             lane.batch = Some(batch);

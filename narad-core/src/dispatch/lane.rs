@@ -9,6 +9,7 @@ use super::queue::{Item, Kind, Queue, Unplaced};
 use crate::effects::OpId;
 use crate::ids::{Epoch, FreezeNo, MoveId, NodeId, PartitionId, TopicId};
 use crate::metastore::{Assignment, State, Status};
+use crate::planted::{Bug, is_planted};
 use crate::time::Instant;
 
 /// What waits for the partitions of one topic.
@@ -233,6 +234,9 @@ impl Topic {
     pub(super) fn scatter(&mut self, index: u32, batch: Batch) {
         for item in batch.items.into_iter().rev() {
             match item.kind() {
+                Kind::Numbered if is_planted(Bug::RefusedGoesLast) => {
+                    self.lane_of(index, item).numbered.push_back(item);
+                }
                 Kind::Numbered => self.lane_of(index, item).numbered.push_front(item),
                 Kind::Keyed => self.lane_of(index, item).keyed.push_front(item),
                 Kind::Loose => self.loose.push_front(item),

@@ -35,8 +35,8 @@ impl Stage<'_> {
         let name = victim.name.clone();
         self.screen.act(4, &format!("{name} ({leads}) dies while partitions move away from it"));
         self.screen.say(&format!(
-            "records to the partitions of {name} that move are held back until the copies have \
-             what was acknowledged: re-delivery of what a copy has not seen comes with salvage"
+            "records to the partitions of {name} that move are held back, so that a copy can be \
+             caught complete"
         ));
         let mut scene = Self::scene(&view, victim);
         for _ in 1..TRIES {

@@ -180,10 +180,8 @@ impl Summary {
                  deliveries were repetitions"
             )),
             Word::of(self.altered == 0).with(self.bytes_promise()),
-            Word::of(self.two_owners.is_empty()).with(format!(
-                "never two owners: in each of {reigns} reigns one node answered, and no offset \
-                 was given twice"
-            )),
+            Word::of(self.two_owners.is_empty())
+                .with(format!("never two owners: in each of {reigns} reigns one node answered")),
             Word::of(!self.voters.contains(decommissioned)).with(format!(
                 "the decommissioned node is out of the voters: {decommissioned} left, {voters} \
                  vote"
@@ -202,8 +200,8 @@ impl Summary {
         words.extend(two_owners.map(|both| Word::Broken.with(format!("two owners: {both}"))));
         if *on_old_disk > 0 {
             words.push(Word::Note.with(format!(
-                "{on_old_disk} acknowledged records are only in the old directory of {killed}: \
-                 not lost, but not served before there is salvage"
+                "{on_old_disk} acknowledged records are still in the old directory of {killed} \
+                 only: not lost, and on their way to their new owners"
             )));
         }
         words

@@ -164,10 +164,12 @@ impl FrameHeader {
 }
 
 fn checksum(segment: Offset, position: u64, header: &[u8; FRAME_HEADER]) -> u32 {
-    let mut place = [0; 16];
-    place[..8].copy_from_slice(&segment.0.to_le_bytes());
-    place[8..].copy_from_slice(&position.to_le_bytes());
-    crc32c::crc32c_append(crc32c::crc32c(&place), &header[4..])
+    // In one piece: of so few bytes, each call costs more than the bytes do.
+    let mut covered = [0; 16 + FRAME_HEADER - 4];
+    covered[..8].copy_from_slice(&segment.0.to_le_bytes());
+    covered[8..16].copy_from_slice(&position.to_le_bytes());
+    covered[16..].copy_from_slice(&header[4..]);
+    crc32c::crc32c(&covered)
 }
 
 fn u32_at(bytes: &[u8; FRAME_HEADER], at: usize) -> u32 {

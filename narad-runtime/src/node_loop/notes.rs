@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use narad_core::node::Note;
-use narad_core::{controller, freeze, host, lease, mover};
+use narad_core::{controller, dispatch, freeze, host, lease, mover};
 
 /// Sees every note of a node, on the node's thread; must not block.
 pub trait Observer: Send {
@@ -24,6 +24,14 @@ pub struct Counters {
     pub not_converged: AtomicU64,
     /// Bytes that these copied.
     pub copied_bytes: AtomicU64,
+    /// Keyed records that went to a sibling of their partition (R45, R47).
+    pub rerouted: AtomicU64,
+    /// Accepted records of topics that are no more.
+    pub dropped: AtomicU64,
+    /// Accepted records that were damaged in the ingress log, and lost.
+    pub damaged: AtomicU64,
+    /// Records that a promotion had not captured, in bytes, accepted again (H14).
+    pub salvaged_bytes: AtomicU64,
     /// How long each normal move kept its source frozen.
     pub freezes: Mutex<Vec<Duration>>,
     /// Partitions whose next owner was told what was acknowledged here after the capture (R52).
@@ -56,16 +64,38 @@ impl Telemetry {
 
 impl Observer for Telemetry {
     fn note(&mut self, note: &Note) {
-        if let Note::Mover(_, note) = note {
-            self.count(note);
-        } else if let Note::AcksForwarded { .. } = note {
-            self.counters.acks_forwarded.fetch_add(1, Ordering::Relaxed);
+        match note {
+            Note::Mover(_, note) => self.count(note),
+            Note::Dispatch(note) => self.count_dispatch(note),
+            Note::Salvaged { salvaged, .. } => {
+                self.counters.salvaged_bytes.fetch_add(salvaged.bytes, Ordering::Relaxed);
+            }
+            Note::AcksForwarded { .. } => {
+                self.counters.acks_forwarded.fetch_add(1, Ordering::Relaxed);
+            }
+            _ => {}
         }
         log(note);
     }
 }
 
 impl Telemetry {
+    fn count_dispatch(&self, note: &dispatch::Note) {
+        let add = |counter: &AtomicU64, amount| counter.fetch_add(amount, Ordering::Relaxed);
+        match note {
+            dispatch::Note::Rerouted { records, .. } => {
+                add(&self.counters.rerouted, u64::from(*records));
+            }
+            dispatch::Note::Dropped { records, .. } => {
+                add(&self.counters.dropped, *records);
+            }
+            dispatch::Note::Damaged { records, .. } => {
+                add(&self.counters.damaged, *records);
+            }
+            _ => {}
+        }
+    }
+
     fn count(&self, note: &mover::Note) {
         let add = |counter: &AtomicU64, amount| counter.fetch_add(amount, Ordering::Relaxed);
         match note {
@@ -116,7 +146,7 @@ fn log(note: &Note) {
         Note::Lease(lease::Note::Stale(_)) | Note::Stale(_) => tracing::trace!(?note, "stale"),
         Note::Lease(note) => tracing::info!(?note, "lease"),
         Note::Leader(leader) => tracing::info!(?leader, "the leader has changed"),
-        Note::Dispatch(note) => tracing::debug!(?note, "dispatch"),
+        Note::Dispatch(note) => log_dispatch(note),
         Note::Salvaged { partition, epoch, salvaged } => tracing::warn!(
             %partition, %epoch, from = %salvaged.from, end = %salvaged.end, bytes = salvaged.bytes,
             "records that a promotion had not captured were accepted again"
@@ -128,6 +158,31 @@ fn log(note: &Note) {
             tracing::info!(%partition, ?what, "set aside into quarantine");
         }
         Note::Retired => tracing::warn!("this node was removed: it can be stopped and wiped"),
+    }
+}
+
+fn log_dispatch(note: &dispatch::Note) {
+    match note {
+        dispatch::Note::Damaged { records, bytes } => tracing::error!(
+            records,
+            bytes,
+            "accepted records are damaged in this node's ingress log, and lost: look at its disk"
+        ),
+        dispatch::Note::Dropped { topic, records, bytes } => tracing::warn!(
+            %topic, records, bytes, "accepted records of a topic that is no more were dropped"
+        ),
+        dispatch::Note::LogFault => {
+            tracing::warn!("the ingress log could not be written; it is tried again");
+        }
+        dispatch::Note::Held { partition, fault } => {
+            tracing::info!(%partition, %fault, "a partition takes nothing at the moment");
+        }
+        dispatch::Note::Resumed(partition) => {
+            tracing::info!(%partition, "a partition takes records again");
+        }
+        dispatch::Note::Rerouted { .. }
+        | dispatch::Note::Carried { .. }
+        | dispatch::Note::Stale(_) => tracing::debug!(?note, "dispatch"),
     }
 }
 

@@ -242,3 +242,109 @@ impl Drop for Entering {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use narad_core::dispatch::{Room, Route};
+    use narad_core::ids::TopicId;
+
+    use super::*;
+    use crate::disk::mem::{Fault, Step};
+    use crate::disk::{Disk, MemDisk};
+    use crate::ingress::{Committer, Limits};
+    use crate::log::Record;
+
+    const DIR: &str = "ingress";
+
+    fn parcels(count: usize) -> Vec<Parcel> {
+        let record = Record { value: "v".into(), ..Record::default() };
+        vec![Parcel { topic: TopicId(1), route: Route::Any, record }; count]
+    }
+
+    /// A node's ingress log, without a node that hears of anything.
+    fn ingress(disk: &MemDisk, limits: Limits) -> Arc<Ingress> {
+        let disk: Arc<dyn Disk> = Arc::new(disk.clone());
+        IngressLog::create(&*disk, Path::new(DIR)).unwrap();
+        let door = Arc::new(Door::default());
+        let retry_after = Duration::from_secs(1);
+        let (records, bytes) = (1000, 1 << 20);
+        let room = Room { records, bytes, draining: false, retry_after, bytes_max: bytes };
+        door.publish(room);
+        let (log, _) = IngressLog::open(disk, Path::new(DIR), limits, |_| {}).unwrap();
+        Arc::new(Ingress::new(Arc::new(log), door))
+    }
+
+    fn is_empty(ingress: &Ingress) -> bool {
+        ingress.door().wait_until_empty(Duration::ZERO)
+    }
+
+    /// H17: a failed sync is told to those whose records it was for, nothing is accepted until the log
+    /// was opened again, and that is tried for as long as it takes.
+    #[tokio::test]
+    async fn a_failed_log_is_opened_again_and_accepts() {
+        let disk = MemDisk::new();
+        let ingress = ingress(&disk, Limits::default());
+        let _committer = Committer::start(Arc::clone(ingress.log())).unwrap();
+        let cancel = CancellationToken::new();
+        assert_eq!(ingress.accept(parcels(2)).await.unwrap().first, Seq(0));
+        let fault = disk.inject(Fault::new(Step::Sync).below(DIR).lasting());
+        for _ in 0..2 {
+            let NotAccepted::Log(error) = ingress.accept(parcels(1)).await.unwrap_err() else {
+                panic!("there is room")
+            };
+            assert!(error.needs_reopening() && error.is_retryable(), "{error}");
+        }
+        let reopening = tokio::spawn(Arc::clone(&ingress).keep_open(cancel.clone()));
+        let (before, mut pause) = (disk.steps(), tokio::time::interval(Duration::from_millis(5)));
+        while disk.steps() == before {
+            pause.tick().await;
+        }
+        disk.clear(fault);
+        while ingress.accept(parcels(1)).await.is_err() {
+            pause.tick().await;
+        }
+        assert!(is_empty(&ingress));
+        cancel.cancel();
+        reopening.await.unwrap();
+    }
+
+    /// H37: whoever loses interest in what is being appended stays inside until it is.
+    #[tokio::test]
+    async fn a_producer_that_is_gone_is_waited_for() {
+        let disk = MemDisk::new();
+        let ingress = ingress(&disk, Limits::default());
+        let accepting = ingress.accept(parcels(1));
+        // Handed in, and nobody writes yet.
+        assert!(tokio::time::timeout(Duration::ZERO, accepting).await.is_err());
+        assert!(!ingress.close(Duration::ZERO));
+        assert!(ingress.log().commit_waiting());
+        while !is_empty(&ingress) {
+            tokio::task::yield_now().await;
+        }
+        let refused = ingress.accept(parcels(1)).await.unwrap_err();
+        assert!(matches!(refused, NotAccepted::Refused(Refused::Draining)));
+    }
+
+    /// `case_048`: what cannot be read in a batch is named, so that the rest can go without it.
+    #[test]
+    fn a_damaged_record_is_named() {
+        let disk = MemDisk::new();
+        let limits = Limits { cache_bytes_max: 0, ..Limits::default() };
+        let ingress = ingress(&disk, limits);
+        for _ in 0..3 {
+            ingress.log().append(parcels(1)).unwrap();
+        }
+        let seqs: Seqs = [0, 1, 2].map(Seq).into_iter().collect();
+        assert_eq!(ingress.read(&seqs).unwrap().len(), 3);
+        let path = Path::new(DIR).join(format!("{:020}.seg", 0));
+        let length = disk.metadata(&path).unwrap().unwrap().bytes;
+        let middle = usize::try_from(length).unwrap() / 2;
+        disk.rot(&path, middle, 0xff);
+        let lost = [1].map(Seq).into_iter().collect();
+        assert_eq!(ingress.read(&seqs), Err(ShippingOutcome::Damaged(lost)));
+        let lost = [1].map(Seq).into_iter().collect();
+        assert_eq!(ingress.carry(&seqs), ShippingOutcome::Damaged(lost));
+    }
+}

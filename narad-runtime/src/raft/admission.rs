@@ -19,7 +19,7 @@ use ::raft::StateRole;
 use ::raft::eraftpb::{ConfChangeV2, Entry, EntryType, Message, MessageType};
 use bytes::Bytes;
 use narad_core::ids::{LogIndex, NodeId};
-use protobuf::Message as _;
+use protobuf::{CodedInputStream, Message as _};
 
 /// How far a message's term may be ahead: more than a century of one election a second.
 const TERM_JUMP_MAX: u64 = 1 << 32;
@@ -49,8 +49,11 @@ impl<'a, S: RaftStore> Gate<'a, S> {
         }
         // From a shared buffer, because then the decoder checks each length before it allocates.
         let shared = Bytes::copy_from_slice(bytes);
-        let message: Message = protobuf::Message::parse_from_carllerche_bytes(&shared)
-            .map_err(|error| StepError::Undecodable(error.to_string()))?;
+        // In place: a message is large, and a result would move it.
+        let mut message = Message::default();
+        let mut input = CodedInputStream::from_carllerche_bytes(&shared);
+        let decoded = message.merge_from(&mut input).and_then(|()| input.check_eof());
+        decoded.map_err(|error| StepError::Undecodable(error.to_string()))?;
         self.check(&message)?;
         Ok(message)
     }

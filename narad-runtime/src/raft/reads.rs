@@ -88,14 +88,14 @@ impl Reads {
         tick: u64,
         timeout_ticks: u64,
     ) {
+        if self.rounds.is_empty() && self.waiting.is_empty() {
+            return;
+        }
         let now = Standing {
             term: node.raft.term,
             leader: node.raft.leader_id,
             settled: node.raft.commit_to_current_term(),
         };
-        if self.rounds.is_empty() && self.waiting.is_empty() {
-            return;
-        }
         let lost = |round: &Round| round.standing != now || tick - round.tick >= timeout_ticks;
         let lost = self.rounds.extract_if(.., |_, round| lost(round));
         self.waiting.extend(lost.flat_map(|(_, round)| round.reads));

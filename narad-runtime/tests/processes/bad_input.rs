@@ -262,7 +262,7 @@ async fn a_full_disk_refuses_records_and_loses_none() {
     cluster.ready("n1").await;
     cluster.create_topic(TOPIC, 1).await;
     let port = cluster.nodes["n1"].http;
-    let path = format!("/v1/topics/{TOPIC}/messages?partition=0");
+    let path = format!("/v1/topics/{TOPIC}/messages?partition=0&ack=owner");
     let mut acknowledged = 0;
     let value = |number: usize| format!("{number} {}", "x".repeat(200 << 10));
     let refusal = loop {
@@ -277,7 +277,7 @@ async fn a_full_disk_refuses_records_and_loses_none() {
     assert_eq!((refusal.status, &refusal.body["code"]), (507, &"disk_full".into()), "{refusal:?}");
     assert_eq!(refusal.body["retryable"], true);
     let served = async || {
-        let path = format!("{path}&from=0&max_bytes=8388608");
+        let path = format!("/v1/topics/{TOPIC}/messages?partition=0&from=0&max_bytes=8388608");
         let answer = http::ask(port, "GET", &path, "").await?;
         Some(answer.body["messages"].as_array()?.iter().map(|m| m["value"].clone()).collect())
     };
@@ -294,4 +294,49 @@ async fn a_full_disk_refuses_records_and_loses_none() {
     .await;
     let found = served().await.unwrap();
     assert!(found.starts_with(&expected), "{} of {} are served", found.len(), expected.len());
+}
+
+/// H20, field fault 11, L4: the same of records that are accepted first and brought to their partition
+/// afterwards, on one small disk: what was acknowledged waits for space at worst, and all of it
+/// arrives.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_accepted_on_a_disk_that_fills_arrives_when_there_is_space() {
+    let dir = TempDir::new().unwrap();
+    let mut node = Node::new(dir.path(), "n1", "");
+    std::fs::create_dir_all(node.data()).unwrap();
+    if !node.start_on_small_disk(12 << 20, 6 << 20) {
+        println!("not tried: this user may not mount a file system in a namespace of its own");
+        return;
+    }
+    let mut cluster = Cluster::around(node);
+    cluster.ready("n1").await;
+    cluster.create_topic(TOPIC, 1).await;
+    let port = cluster.nodes["n1"].http;
+    let path = format!("/v1/topics/{TOPIC}/messages");
+    let value = |number: usize| format!("{number} {}", "x".repeat(200 << 10));
+    let mut acknowledged = 0;
+    let refusal = loop {
+        let answer = http::ask(port, "POST", &path, &value(acknowledged)).await.unwrap();
+        if answer.status != 200 {
+            break answer;
+        }
+        acknowledged += 1;
+        assert!(acknowledged < 1000, "the disk never fills");
+    };
+    assert_eq!((refusal.status, &refusal.body["code"]), (507, &"disk_full".into()), "{refusal:?}");
+    assert_eq!(refusal.body["retryable"], true);
+    cluster.nodes["n1"].free_small_disk();
+    eventually("all that was acknowledged arrives", async || {
+        let path = format!("{path}?partition=0&from=0&max_bytes=8388608");
+        let Some(answer) = http::ask(port, "GET", &path, "").await else { return false };
+        let messages = answer.body["messages"].as_array().cloned().unwrap_or_default();
+        messages.len() >= acknowledged
+            && (0..acknowledged).all(|n| messages.iter().any(|found| found["value"] == value(n)))
+    })
+    .await;
+    eventually("records are taken again", async || {
+        let answer = http::ask(port, "POST", &path, "there is space").await;
+        answer.is_some_and(|answer| answer.status == 200)
+    })
+    .await;
 }

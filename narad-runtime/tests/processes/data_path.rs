@@ -228,28 +228,47 @@ async fn what_a_paused_owner_had_acknowledged_comes_back() {
     let names: Vec<String> = cluster.nodes.keys().cloned().collect();
     let others: Vec<&String> = names.iter().filter(|name| **name != owner).collect();
     let (up, to) = (others[0].clone(), others[1].clone());
-    let target = (cluster.nodes[&up].http, "/v1/topics/orders/messages".to_owned());
-    let writers = Writers::start(&[target]);
+    let (port, owners) = (cluster.nodes[&up].http, cluster.nodes[&owner].http);
+    let path = "/v1/topics/orders/messages".to_owned();
+    let writers = Writers::start(&[(port, path.clone())]);
     writers.more(100).await;
+    let mut acked = writers.end().await;
 
-    // The copy is whole; then the destination stands still while the source takes more, which nobody
-    // has seen when it stands still in turn.
+    // The copy reaches all that is visible when its node stands still. The owner then takes more, and
+    // stands still before it tells anybody how much more can be seen.
     cluster.node(&to).arm("before-prepare:stop");
     cluster.begin_move("orders", 0, &to).await;
     cluster.node(&to).stopped().await;
-    cluster.node(&owner).pause();
+    let mut late = BTreeSet::new();
+    while late.is_empty() {
+        cluster.node(&owner).arm("before-watermarks:stop");
+        let path = format!("{path}?partition=0&ack=owner");
+        for n in 0.. {
+            let value = format!("late-{n:06}");
+            let answer = http::ask(owners, "POST", &path, &value).await;
+            if answer.is_none_or(|answer| answer.status != 200) {
+                break;
+            }
+            late.insert(value);
+        }
+        cluster.node(&owner).stopped().await;
+        if late.is_empty() {
+            cluster.node(&owner).resume();
+        }
+    }
+    let writers = Writers::start(&[(port, path)]);
     writers.more(50).await;
     cluster.node(&to).resume();
     cluster.settled_but_for("orders", 0, &to, &owner).await;
     writers.more(50).await;
     cluster.node(&owner).resume();
-    let port = cluster.nodes[&up].http;
     eventually("the old owner has given back what it had", async || {
         let answer = http::ask(port, "GET", "/v1/cluster/salvage", "").await;
         answer.is_some_and(|answer| answer.body["receipts"][0]["salvaged"] == json!(true))
     })
     .await;
-    let acked = writers.end().await;
+    acked.extend(writers.end().await);
+    acked.append(&mut late);
     let mut seen = Seen::default();
     seen.all(&cluster, "orders", &acked).await;
 }

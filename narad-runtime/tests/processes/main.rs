@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test says what it expects by unwrapping")]
 #![expect(clippy::print_stdout, reason = "a failure is understood by what was printed before")]
 
+mod accepting;
 mod bad_input;
 mod data_path;
 mod decommission;

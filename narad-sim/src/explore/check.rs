@@ -51,14 +51,14 @@ impl World {
         }
     }
 
-    /// S1: whatever was acknowledged is in the live directory, or in one that a forced flip has
-    /// left to be salvaged.
+    /// S1: whatever was acknowledged is in the live directory, in one that a forced flip has left
+    /// to be salvaged, or was salvaged.
     fn check_acknowledged(&mut self) {
         let Some(row) = self.row() else { return };
         let is_lost = |content: u8| {
             let live = self.machine(row.owner).area.installed.get(&row.data);
             let is_live = live.is_some_and(|log| log.offset_of(content).is_some());
-            !is_live && !self.is_residue(row, content)
+            !is_live && !self.is_residue(row, content) && !self.ghost.salvaged.contains(&content)
         };
         let lost = self.ghost.acked.iter().find(|acked| is_lost(acked.content)).copied();
         if let Some(acked) = lost {

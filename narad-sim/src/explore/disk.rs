@@ -61,6 +61,12 @@ impl Directory {
         self.records.as_deref().unwrap_or_default()
     }
 
+    /// Returns the contents from an offset on.
+    pub(super) fn contents_from(&self, offset: u64) -> &[u8] {
+        let at = usize::try_from(offset.saturating_sub(self.start));
+        at.ok().and_then(|at| self.contents().get(at..)).unwrap_or_default()
+    }
+
     pub(super) fn end(&self) -> u64 {
         self.start + self.contents().len() as u64
     }

@@ -64,7 +64,8 @@ impl World {
                     self.edit_process(id).authority = authority;
                 }
                 Effect::Note(note) => self.tell_story(|| format!("{id:?} notes {note:?}")),
-                Effect::Reply(..) => {}
+                // Nobody produces by way of an ingress log here.
+                Effect::Reply(..) | Effect::Room(_) => {}
                 Effect::Stop(stop) => {
                     self.violate("panic", format!("{id:?} stops: {stop}"));
                 }
@@ -98,7 +99,8 @@ impl World {
                     | Request::Join { .. }
                     | Request::Prepare { .. }
                     | Request::Renew { .. }
-                    | Request::Release { .. } => None,
+                    | Request::Release { .. }
+                    | Request::TakeAcks { .. } => None,
                 };
                 self.edit_process(id).running.insert(op, Running::Called(plan));
                 self.wire.push(Shared::new(Message::Request { from: id, op, to, request }));
@@ -136,7 +138,7 @@ impl World {
             Operation::Gate(..) | Operation::Inspect(_) | Operation::Watermarks(_) => {
                 !self.is_fine()
             }
-            Operation::NextIncarnation => false,
+            Operation::NextIncarnation | Operation::Ship(_) => false,
             Operation::Barrier
             | Operation::Survey
             | Operation::Call { .. }
@@ -212,7 +214,8 @@ impl World {
             | Request::List { .. }
             | Request::Prepare { .. }
             | Request::Renew { .. }
-            | Request::Release { .. } => {
+            | Request::Release { .. }
+            | Request::TakeAcks { .. } => {
                 let outcome = Outcome::Call(Err(CallFault::Malformed));
                 events.push_back(Event::Done(op, outcome));
             }

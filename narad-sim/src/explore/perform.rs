@@ -2,17 +2,21 @@
 
 use std::collections::VecDeque;
 
+use narad_core::cursor::Acks;
 use narad_core::effects::{Effects, OpId};
 use narad_core::freeze::gate::{Command as Ask, Signal, Standing};
 use narad_core::freeze::handoff::FreezeFault;
 use narad_core::host;
 use narad_core::ids::{Epoch, Incarnation, NodeId, Offset};
 use narad_core::mover::{Fault, What};
-use narad_core::node::{Event, Gating, GatingOutcome, Operation, Outcome, Staging, StagingOutcome};
+use narad_core::node::{
+    Event, Gating, GatingOutcome, Operation, Outcome, Salvaged, Shipping, ShippingOutcome, Staging,
+    StagingOutcome,
+};
 use narad_core::partition::Capture;
 
 use super::Breakage;
-use super::disk::Directory;
+use super::disk::{Directory, RECORD};
 use super::world::{Running, World};
 
 impl World {
@@ -49,6 +53,12 @@ impl World {
                 let seen = seen.map(|(epoch, hwm)| (partitions[0], epoch, Offset(hwm)));
                 Outcome::Watermarks(seen.into_iter().collect())
             }
+            Operation::Ship(Shipping::Salvage { what, from, .. }) => {
+                Outcome::Ship(ShippingOutcome::Salvage(self.salvage(id, what, from)))
+            }
+            Operation::Ship(
+                Shipping::Send { .. } | Shipping::Checkpoint(_) | Shipping::Carry(_),
+            ) => unreachable!("nothing is brought to an owner in this world"),
             Operation::CloseAccept => Outcome::CloseAccept(true),
             Operation::OpenAccept => Outcome::OpenAccept,
             Operation::Append(_) => Outcome::Append(false),
@@ -59,6 +69,22 @@ impl World {
                 unreachable!("these are begun, not performed")
             }
         })
+    }
+
+    /// Accepts once more what a flip has left in a directory: from here on it is in the node's
+    /// ingress log, which no crash takes.
+    fn salvage(&mut self, id: NodeId, what: What, from: Option<Offset>) -> Option<Salvaged> {
+        let area = &self.machine(id).area;
+        let log = match what {
+            What::Installed(data) => area.installed.get(&data)?,
+            What::Staging => area.staging.as_ref()?,
+        };
+        let from = from.unwrap_or(Offset(log.start));
+        let end = Offset(log.end()).max(from);
+        let contents: Vec<u8> = log.contents_from(from.0).to_vec();
+        let salvaged = Salvaged { from, end, bytes: contents.len() as u64 * RECORD };
+        self.ghost.edit().salvaged.extend(contents);
+        Some(salvaged)
     }
 
     fn epoch_at_gate(&self, id: NodeId) -> Option<Epoch> {
@@ -120,6 +146,10 @@ impl World {
                 self.edit_process(id).running.insert(op, Running::Freezing);
                 (None, Ask::Freeze { ticket: op, epoch, life })
             }
+            // Nobody consumes.
+            Gating::Resume(_) => return Some(GatingOutcome::Resume),
+            Gating::HandOver { .. } => return Some(GatingOutcome::HandOver(Acks::default())),
+            Gating::Take(_) => return Some(GatingOutcome::Take(None)),
             Gating::List { incarnation, check } => {
                 let log = self.epoch_at_gate(id).zip(self.live(id));
                 let listing = log.map(|(epoch, log)| log.list(incarnation, epoch, &check));

@@ -2,7 +2,7 @@
 
 use narad_core::host;
 use narad_core::metastore::{Command, Fence, Reply};
-use narad_core::node::{Gating, Operation, Staging};
+use narad_core::node::{Gating, Operation, Shipping, Staging};
 use narad_core::peer::{Answer, Request};
 
 use super::action::Action;
@@ -118,6 +118,7 @@ pub(super) fn request(request: &Request) -> String {
         Request::Prepare { attempt, .. } => format!("prepare({attempt:?})"),
         Request::Renew { token, .. } => format!("renew({token:?})"),
         Request::Release { token, .. } => format!("release({token:?})"),
+        Request::TakeAcks { .. } => "take-acks".to_owned(),
     }
 }
 
@@ -199,7 +200,13 @@ fn operation(operation: &Operation) -> String {
             Gating::List { .. } => "lists its log".to_owned(),
             Gating::Freeze { .. } => "freezes its gate".to_owned(),
             Gating::Thaw(token) => format!("thaws {token:?}"),
+            Gating::Resume(_) => "lets consumers go on".to_owned(),
+            Gating::HandOver { .. } => "lets consumers have no more".to_owned(),
+            Gating::Take(_) => "takes acknowledgements of a past owner".to_owned(),
         },
+        Operation::Ship(Shipping::Salvage { what, from, .. }) => {
+            format!("accepts once more what {what:?} has from {from:?} on")
+        }
         Operation::NextIncarnation => "makes its next incarnation durable".to_owned(),
         other => format!("{other:?}"),
     }

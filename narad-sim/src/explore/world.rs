@@ -1,6 +1,6 @@
 //! A few whole nodes, their gates and disks, a log and what is on the wire: one value.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use narad_core::config::{Config, Policy};
@@ -115,6 +115,8 @@ impl Message {
 pub(super) struct Ghost {
     pub(super) produced: u8,
     pub(super) acked: Vec<Acked>,
+    /// Accepted once more by some node: these are held, wherever they were before.
+    pub(super) salvaged: BTreeSet<u8>,
     /// Freezes that somebody was told of, and on which a flip may still rest.
     pub(super) captures: Vec<Captured>,
     /// Plans whose destination has heard a listing of the source.

@@ -9,6 +9,7 @@
 mod tests;
 
 use std::collections::BTreeMap;
+use std::mem;
 use std::time::Duration;
 
 use narad_core::effects::{Deadline, Effects, OpId};
@@ -32,6 +33,8 @@ pub struct AbstractReplica {
     hands_out_appends: bool,
     /// When the machine, or a barrier, is to be looked at next.
     deadline: Option<Deadline>,
+    /// Room for what one step of the machine asks for; empty in between.
+    effects: Effects<Effect>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -59,8 +62,9 @@ impl AbstractReplica {
         out: &mut Actions,
     ) -> Result<Self, ReplicaError> {
         let barriers = BTreeMap::new();
+        let (hands_out_appends, deadline, effects) = (false, None, Effects::default());
         let mut replica =
-            Self { me, node, barrier_timeout, barriers, hands_out_appends: false, deadline: None };
+            Self { me, node, barrier_timeout, barriers, hands_out_appends, deadline, effects };
         replica.carry_out(now, first, access, out)?;
         replica.deadline = replica.find_deadline();
         Ok(replica)
@@ -159,9 +163,11 @@ impl AbstractReplica {
         access: &mut Access<'_>,
         out: &mut Actions,
     ) -> Result<(), ReplicaError> {
-        let mut effects = Effects::default();
+        let mut effects = mem::take(&mut self.effects);
         self.node.handle(now, event, &mut effects);
-        self.carry_out(now, &mut effects, access, out)
+        let carried = self.carry_out(now, &mut effects, access, out);
+        self.effects = effects;
+        carried
     }
 
     /// Carries operations of the log to it and leaves the rest to the driver.

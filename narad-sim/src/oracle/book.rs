@@ -10,6 +10,7 @@ use std::hash::{Hash, Hasher};
 use narad_core::ids::{Incarnation, LogIndex, NodeId, PartitionId, ProposalId};
 use narad_core::metastore::{Applied, Assignment, Command, Entry, Member, Reply, State};
 
+use super::ingress::Ingress;
 use super::law::{Law, probe::Probes};
 use super::part::Part;
 use super::sink::{Cx, Subject};
@@ -31,6 +32,8 @@ pub(super) struct Book {
     first: u64,
     pub(super) parts: BTreeMap<PartitionId, Part>,
     pub(super) nodes: BTreeMap<NodeId, Witness>,
+    /// What nodes have accepted.
+    pub(super) ingress: Ingress,
     /// Proposals whose origin matters later.
     pub(super) asked: BTreeMap<ProposalId, Asked>,
     /// The last change of the most moves in flight, and what it was before (S14).

@@ -9,8 +9,8 @@ use super::book::Turn;
 use super::part::{Began, Part, Reign};
 use super::sink::Cx;
 use super::{
-    Oracle, Origin, s04_hidden_tail, s06_force_gate, s06_reports, s07_position, s08_flip,
-    s09_freeze_exclusion, s15_leaving, s18_authority,
+    Oracle, Origin, s01_accepted, s04_hidden_tail, s06_force_gate, s06_reports, s07_position,
+    s08_flip, s09_freeze_exclusion, s15_leaving, s18_authority,
 };
 
 impl Oracle {
@@ -119,6 +119,11 @@ impl Oracle {
                 self.plans.change(index);
                 if let (Some(member), Some(state)) = (&turn.member, self.book.state()) {
                     s15_leaving::retired(member, state, receipt.is_some(), cx);
+                    if receipt.is_some() {
+                        // The operator gives up whatever a dead node holds.
+                        let node = member.id;
+                        self.book.ingress.excuse(node);
+                    }
                 }
             }
             Command::DeleteTopic { topic } => {
@@ -134,14 +139,18 @@ impl Oracle {
                 self.leases.died((*node, *incarnation), cx);
                 let witness = self.book.nodes.entry(*node).or_default();
                 (witness.died, witness.dead_from) = (Some(cx.now), index);
+                self.book.ingress.death = cx.now;
             }
-            Command::SetDraining { .. } | Command::CreateTopic { .. } | Command::SetPin { .. } => {
+            Command::SetDraining { node, .. } => {
                 self.plans.change(index);
+                self.book.ingress.left.insert(*node, cx.now);
             }
+            Command::CreateTopic { .. } | Command::SetPin { .. } => self.plans.change(index),
             Command::DrainedOut { node, .. } => {
                 for part in self.book.parts.values() {
                     s15_leaving::drained(part, self.book.state(), *node, cx);
                 }
+                s01_accepted::drained(&self.book, *node, cx);
             }
             Command::Join { .. }
             | Command::Resolve { .. }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use narad_core::controller::Change;
+use narad_core::dispatch;
 use narad_core::freeze::gate::Standing;
 use narad_core::freeze::handoff;
 use narad_core::ids::{Epoch, NodeId, Offset, PartitionId, Token};
@@ -13,13 +14,15 @@ use narad_core::partition::Capture;
 
 use super::book::Asked;
 use super::healing::Healed;
+use super::ingress::Promise;
 use super::part::{Acked, Try};
 use super::sink::Cx;
-use super::{Directory, DiskChange, End, Fact, Oracle, Origin};
+use super::{Directory, DiskChange, End, Fact, Oracle, Origin, Read};
 use super::{
-    l1_moves, l2_freezes, l2_renewals, l4_accept, l5_serving, s02_leases, s02_single_writer,
-    s03_owner_has_data, s04_hidden_tail, s05_offset_stability, s06_reports, s07_position,
-    s08_lives, s09_freeze_exclusion, s10_proof, s11_delivery, s15_leaving, s16_monotone,
+    l1_moves, l2_freezes, l2_renewals, l4_accept, l5_serving, l6_reclaim, s01_accepted, s02_leases,
+    s02_single_writer, s03_owner_has_data, s04_hidden_tail, s05_offset_stability, s06_reports,
+    s07_position, s08_lives, s09_freeze_exclusion, s10_proof, s11_arrivals, s11_delivery,
+    s11_reservations, s15_leaving, s16_monotone,
 };
 
 impl Oracle {
@@ -27,6 +30,10 @@ impl Oracle {
         match fact {
             Fact::Started { node, life } => {
                 self.leases.begins(node);
+                let runs = self.book.nodes.get(&node).is_some_and(|witness| witness.up);
+                if let Some(log) = self.book.ingress.logs.get_mut(&node).filter(|_| !runs) {
+                    log.begin_anew();
+                }
                 self.book.started(node, life, cx);
             }
             Fact::Ended { node, how } => {
@@ -159,6 +166,8 @@ impl Oracle {
                 let life = self.book.life(node);
                 if let Some(part) = self.book.part_mut(partition) {
                     part.open.insert((node, data));
+                    part.openings += 1;
+                    part.opening.insert(node, part.openings);
                     let visible = part.last().map(|last| last.visible).unwrap_or_default();
                     let known = if visible == Offset(u64::MAX) { Offset(0) } else { visible };
                     part.opened.insert(node, (end, hwm, known));
@@ -220,12 +229,34 @@ impl Oracle {
             }
             Fact::Copied { bytes, .. } => self.tally.copied_bytes += bytes,
 
-            Fact::Accepted { node, ids, took, disk } => {
-                self.deliveries.accepted.extend_from_slice(ids);
+            Fact::Ingested { node, topic, route, first, ids, bytes } => {
+                let log = self.book.ingress.log_mut(node);
+                log.accept((topic, route), first, ids, bytes, cx.now);
+            }
+            Fact::Carried { node, seqs, first } => {
+                self.book.ingress.log_mut(node).carry(seqs, first, cx.now);
+            }
+            Fact::Checkpointing { node, seq } => {
+                s01_accepted::shortens(&mut self.book, node, seq, cx);
+            }
+            Fact::Taken { node, partition, batch, seqs, .. } => {
+                let part = self.book.parts.get(&partition);
+                let opening = part.and_then(|part| part.opening.get(&node)).copied();
+                let owner = (node, opening.unwrap_or_default());
+                let topic = self.book.state().and_then(|state| state.topic(partition.topic));
+                let partitions = topic.map_or(0, |topic| topic.partitions);
+                let (ingress, of) = (&mut self.book.ingress, (partition, partitions));
+                s11_arrivals::taken(ingress, of, owner, batch, seqs, cx);
+            }
+            Fact::Accepted { node, topic, ids, took, disk } => {
+                self.tally.accepted += ids.len() as u64;
+                let promises = ids.iter().map(|id| Promise { id: *id, node, topic });
+                self.book.ingress.promised.extend(promises);
                 l4_accept::accepted(node, took, disk, cx);
             }
-            Fact::AcceptRefused { node, partition_state, closed } => {
-                l4_accept::refused(node, partition_state, closed, cx);
+            Fact::AcceptRefused { node, records, bytes, why } => {
+                let more = (records, bytes);
+                l4_accept::refused(&self.book, &self.config, node, more, why, cx);
             }
             Fact::Admitted { node, partition, epoch } => {
                 if let Some(part) = self.book.part_mut(partition) {
@@ -247,6 +278,17 @@ impl Oracle {
                 self.acknowledged(node, partition, epoch, (first, ids), cx);
             }
 
+            Fact::Reserved { node, partition, reserved, most, back } => {
+                if let Some(part) = self.book.part_mut(partition) {
+                    s07_position::reserved(part, node, reserved, cx);
+                    s11_reservations::reserved(part, node, reserved, (most, back), cx);
+                }
+            }
+            Fact::Kept { node, partition, offset, until } => {
+                if let Some(part) = self.book.part_mut(partition) {
+                    s11_reservations::kept(part, node, offset, until);
+                }
+            }
             Fact::Delivered { node, partition, epoch, first, ids, hwm, how } => {
                 let life = self.book.life(node);
                 if let Some(part) = self.book.part_mut(partition) {
@@ -261,6 +303,9 @@ impl Oracle {
                         cx,
                     );
                 }
+                if how == Read::Plain {
+                    return;
+                }
                 self.deliveries.delivered(ids);
                 if let Some(part) = self.book.part_mut(partition) {
                     part.delivered = cx.now;
@@ -272,7 +317,8 @@ impl Oracle {
                 if let Some(part) = self.book.part_mut(partition) {
                     self.leases.acknowledges("S7", part, node, cx);
                     s05_offset_stability::consumed(part, node, epoch, fetched, offset, cx);
-                    s07_position::taken(part, (node, life, epoch), offset, limit, cx);
+                    let of = (fetched, offset);
+                    s07_position::taken(part, (node, life, epoch), of, limit, cx);
                 }
             }
             Fact::Position { node, partition, epoch, position, hwm } => {
@@ -285,6 +331,9 @@ impl Oracle {
                 let healed = Healed::new(&self.book, &self.config, cx);
                 if let (Some(part), Some(all)) = (self.book.parts.get(&partition), healed) {
                     l5_serving::refused(part, node, &all, cx);
+                    if self.leases.may_serve(node, part, cx) {
+                        l5_serving::refused_while_frozen(part, node, cx);
+                    }
                 }
             }
 
@@ -303,6 +352,7 @@ impl Oracle {
         self.book.check_disk(node, "all that came before its disk was changed", cx);
         if let DiskChange::Lost | DiskChange::Replaced = change {
             self.book.nodes.entry(node).or_default().other_disk = true;
+            self.book.ingress.forget(node);
         }
         let life = self.book.life(node);
         for part in self.book.parts.values_mut() {
@@ -370,6 +420,12 @@ impl Oracle {
         {
             l2_renewals::revokes(part, (node, *token), *cause, &self.config, cx);
         }
+        if let Note::Dispatch(note) = note {
+            self.dispatch_noted(node, *note, cx);
+        }
+        if let Note::Salvaged { partition, epoch, salvaged } = note {
+            l6_reclaim::salvaged(&self.book, node, (*partition, *epoch), *salvaged, cx);
+        }
         if let Note::Host(partition, narad_core::host::Note::Opened { epoch, .. }) = note
             && let Some(part) = self.book.part_mut(*partition)
         {
@@ -386,6 +442,22 @@ impl Oracle {
         } else if let mover::Note::Resumed = note {
             part.plan.waiting = false;
             part.plan.resumed = Some(cx.now);
+        }
+    }
+
+    fn dispatch_noted(&mut self, node: NodeId, note: dispatch::Note, cx: &Cx<'_>) {
+        let log = self.book.ingress.log_mut(node);
+        match note {
+            dispatch::Note::Held { partition, .. }
+            | dispatch::Note::Rerouted { from: partition, .. } => {
+                log.disturbed.insert(partition);
+            }
+            dispatch::Note::LogFault => log.faulty = Some(cx.now),
+            dispatch::Note::Resumed(_)
+            | dispatch::Note::Dropped { .. }
+            | dispatch::Note::Carried { .. }
+            | dispatch::Note::Damaged { .. }
+            | dispatch::Note::Stale(_) => {}
         }
     }
 
@@ -483,6 +555,7 @@ impl Oracle {
             s04_hidden_tail::acknowledged(reign, end_of(first, ids));
         }
         let offsets = (first.0..).map(Offset);
+        part.grew = cx.now;
         part.acked.extend(offsets.zip(ids).map(|(offset, id)| Acked { id: *id, offset, epoch }));
     }
 

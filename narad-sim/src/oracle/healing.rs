@@ -208,18 +208,42 @@ impl Book {
                 l6_reclaim::check(part, node, &all, cx);
             }
             let left = all.left_behind(part.id, cx);
+            let moment = config.request_timeout * 4;
             if !quiet {
-                let moment = config.request_timeout * 4;
                 s11_delivery::finish(part, deliveries, &left, moment, cx);
             }
+            let is_busy = cx.now.since(part.delivered.max(part.grew)) <= moment;
             for acked in &part.acked {
-                if quiet || s01_no_gap::is_excused(part, acked, &left) {
+                if quiet || is_busy || s01_no_gap::is_excused(part, acked, &left) {
                     excused.insert(acked.id);
                 }
             }
         }
-        s11_delivery::finish_accepted(deliveries, &excused, cx);
+        self.excuse_waiting(&all, &mut excused, cx);
+        s11_delivery::finish_accepted(&self.ingress.promised, deliveries, &excused, cx);
+        for node in all.well.clone() {
+            l6_reclaim::check_ingress(self, node, &all, cx);
+        }
         l7_balance::check(&all, cx);
+    }
+
+    /// Excuses what has not arrived: its topic is gone, its node is not there, or a partition of its
+    /// topic may not take it. Of what has arrived its partition says more.
+    fn excuse_waiting(&self, all: &Healed<'_>, excused: &mut Ids, cx: &Cx<'_>) {
+        for (node, log) in &self.ingress.logs {
+            let held_up = l6_reclaim::ingress_is_stuck(self, *node, all, cx).is_none();
+            for record in log.open() {
+                if held_up || all.state.topic(record.topic).is_none() {
+                    excused.insert(record.id);
+                }
+            }
+        }
+        for promise in &self.ingress.promised {
+            let gone = all.state.topic(promise.topic).is_none();
+            if gone || self.ingress.excused.contains(promise.id) {
+                excused.insert(promise.id);
+            }
+        }
     }
 
     /// Returns what has not finished, with the reason that it reports.
@@ -256,7 +280,9 @@ impl Book {
             let moves = cx.look.node(*node).into_iter().flat_map(narad_core::node::Node::moves);
             moves.map(|(partition, _)| partition).any(|p| all.state.assignment(p).is_none())
         };
+        let empty = |node: &NodeId| l6_reclaim::ingress_waits(self, *node, &all, cx).is_none();
         all.leader.is_some()
+            && all.well.iter().all(empty)
             && !all.well.iter().any(goes_on)
             && all.state.unassigned().len() == 0
             && all.state.targeted().len() == 0

@@ -4,7 +4,8 @@
 //! At the end of the healing a node that drains must be retired and out of the configuration,
 //! unless the pre-flight names a blocker, moves are under way, one of its moves or another of their
 //! topics (half of which stays where it is, S14) reports what it waits for, or its disk holds
-//! records that nobody else is known to have, which it reports. What is left to do once none of
+//! records that nobody else is known to have, which it reports, or that it has accepted and not yet
+//! brought to their owners. What is left to do once none of
 //! that stands in its way any more has a few steps' time.
 
 use narad_core::controller::preflight;
@@ -44,7 +45,12 @@ pub(super) fn waits_for(member: &Member, all: &Healed<'_>, cx: &Cx<'_>) -> Resul
     if let Some(reason) = busy {
         return Err(format!("a move of its topic waits: {reason}"));
     }
-    let left = cx.look.node(node).and_then(|node| node.left_behind().next());
+    let machines = cx.look.node(node);
+    // Whether that is for a reason, L6 judges.
+    if machines.is_some_and(|machines| machines.backlog().records > 0) {
+        return Err("records that it has accepted are on their way".into());
+    }
+    let left = machines.and_then(|node| node.left_behind().next());
     match left {
         Some(partition) => Err(format!("it holds records of {partition} that nobody else has")),
         None => Ok(()),

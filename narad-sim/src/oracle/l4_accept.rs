@@ -2,13 +2,18 @@
 //! fsync, in every fault class including no quorum.
 //!
 //! Judged at every acceptance and every refusal, in both phases: what an acceptance took beyond
-//! what the disk took, and whether a refusal had any other reason than a node that leaves or a disk
-//! that fails.
+//! what the disk took, and whether a refusal had any other reason than a node that leaves, a log that
+//! is full, or a disk that fails. That a node leaves is so if its own replica says so, or the log has
+//! said so a moment ago; that its log is full, if what it has to hold is as much as it may.
 
 use std::time::Duration;
 
+use narad_core::config::Config;
 use narad_core::ids::NodeId;
 
+use super::AcceptFault;
+use super::book::Book;
+use super::ingress::Log;
 use super::sink::Cx;
 
 /// What an acceptance may take beyond the disk: its batch's gathering.
@@ -23,8 +28,39 @@ pub(super) fn accepted(node: NodeId, took: Duration, disk: Duration, cx: &mut Cx
 }
 
 /// Records were refused.
-pub(super) fn refused(node: NodeId, partition_state: bool, closed: bool, cx: &mut Cx<'_>) {
-    if partition_state && !closed {
-        cx.breach("L4", node, || "it refuses records for the state of a partition".into());
+pub(super) fn refused(
+    book: &Book,
+    config: &Config,
+    node: NodeId,
+    more: (u64, u64),
+    why: AcceptFault,
+    cx: &mut Cx<'_>,
+) {
+    let wrong = match why {
+        AcceptFault::Closed => (!leaves(book, config, node, cx)).then_some("and does not leave"),
+        AcceptFault::Full => (!is_full(book, config, node, more)).then_some("and has room"),
+        AcceptFault::TooLarge | AcceptFault::Busy | AcceptFault::Disk => None,
+    };
+    if let Some(wrong) = wrong {
+        cx.breach("L4", node, || format!("it refuses records, {why:?}, {wrong}"));
     }
+}
+
+fn leaves(book: &Book, config: &Config, node: NodeId, cx: &Cx<'_>) -> bool {
+    let own = cx.look.node(node).map(narad_core::node::Node::state);
+    let member = own.and_then(|state| state.member(node));
+    let moment = config.request_timeout * 2;
+    let just_now = book.ingress.left.get(&node).is_some_and(|at| cx.now.since(*at) <= moment);
+    just_now || member.is_some_and(|member| member.draining || member.retired)
+}
+
+/// Whether what a log has to hold, from its last checkpoint on, and so much more, is nearly as much
+/// as it may.
+fn is_full(book: &Book, config: &Config, node: NodeId, more: (u64, u64)) -> bool {
+    let none = Log::default();
+    let log = book.ingress.logs.get(&node).unwrap_or(&none);
+    let records = log.next.0.saturating_sub(log.checkpoint.0) + more.0;
+    let bytes = log.records.values().map(|record| record.bytes).sum::<u64>() + more.1;
+    records >= u64::from(config.backlog_records_max) / 4 * 3
+        || bytes >= config.backlog_bytes_max / 4 * 3
 }

@@ -2,7 +2,9 @@
 //!
 //! Judged at the end of the healing: the owner that the log names, if its process runs and is
 //! connected, serves the partition in that epoch, or reports why its log cannot be opened. After
-//! the patience of the run, an owner that has served for a while must not turn a reader away.
+//! the patience of the run, an owner that has served for a while must not turn a reader away. At any
+//! time, an owner that is registered, has a lease and is frozen must not turn a consumer away for
+//! that.
 
 use narad_core::ids::NodeId;
 use narad_core::metastore::Assignment;
@@ -38,6 +40,21 @@ pub(super) fn check(part: &Part, row: &Assignment, all: &Healed<'_>, cx: &mut Cx
             let (owner, epoch) = (row.owner, row.epoch);
             format!("{owner:?} owns it in {epoch:?} and serves {serving:?}, and says no reason")
         });
+    }
+}
+
+/// A reader was turned away by a node that may serve: a freeze is no reason (R48).
+pub(super) fn refused_while_frozen(part: &Part, node: NodeId, cx: &mut Cx<'_>) {
+    let present = part.last().map(|last| (last.owner, last.epoch));
+    let frozen = part
+        .freezes
+        .iter()
+        .any(|frozen| frozen.until.is_none() && present == Some((frozen.node, frozen.token.epoch)));
+    let serves = part.serving.iter().any(|it| present == Some((it.node, it.epoch)));
+    // Its consumers had been served before it froze.
+    let had_begun = part.consumers.life.is_some_and(|(owner, ..)| owner == node);
+    if frozen && serves && had_begun && present.is_some_and(|(owner, _)| owner == node) {
+        cx.breach("L5", part.id, || format!("{node:?} turns a consumer away while it is frozen"));
     }
 }
 

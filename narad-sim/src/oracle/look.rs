@@ -1,6 +1,6 @@
 //! What the oracle may look at.
 
-use narad_core::ids::{NodeId, Offset, PartitionId};
+use narad_core::ids::{NodeId, Offset, PartitionId, Seq};
 use narad_core::node::Node;
 use narad_core::time::Instant;
 
@@ -44,8 +44,14 @@ pub trait Look {
     /// Returns the directories of a partition on a node's disk, the trash aside.
     fn directories(&self, node: NodeId, partition: PartitionId) -> Vec<Directory>;
 
-    /// Returns the records that a node's ingress holds durably and has not handed to an owner yet.
+    /// Returns the records that a node's ingress log holds durably, from its checkpoint on.
     fn ingress(&self, node: NodeId) -> Vec<u64>;
+
+    /// Returns up to where a running node has given its ingress log up, and where that ends; `None`
+    /// if the node has none.
+    fn ingress_rest(&self, _: NodeId) -> Option<(Seq, Seq)> {
+        None
+    }
 }
 
 /// A log, read from its disk.

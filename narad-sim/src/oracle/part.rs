@@ -8,6 +8,7 @@ use narad_core::ids::{
 use narad_core::metastore::{Assignment, Fence, Residue};
 use narad_core::mover::Waiting;
 use narad_core::partition::{Capture, Position};
+use narad_core::time::Instant;
 
 use super::Directory;
 use super::l2_renewals::Renewed;
@@ -26,7 +27,9 @@ pub(super) struct Part {
     pub(super) gone: bool,
     /// Acknowledged records, in the order in which they were (S1, S11).
     pub(super) acked: Vec<Acked>,
-    /// When a record of it was last delivered (S11).
+    /// When a record was last acknowledged, and when one was last delivered (S11).
+    pub(super) grew: Time,
+    /// See `grew`.
     pub(super) delivered: Time,
     /// Directories that something other than the machines has changed.
     pub(super) damaged: BTreeSet<(NodeId, Directory)>,
@@ -39,6 +42,10 @@ pub(super) struct Part {
     pub(super) serving: Vec<Serving>,
     /// Directories that are open.
     pub(super) open: BTreeSet<(NodeId, Attempt)>,
+    /// How often its log was opened, anywhere (S11).
+    pub(super) openings: u64,
+    /// Which of these is the present one of each node.
+    pub(super) opening: BTreeMap<NodeId, u64>,
     /// Captures of the present reign (S8, S9).
     pub(super) holds: Vec<Hold>,
     /// Listings that the present owner has answered in its reign: for which move, to whom (S6).
@@ -150,6 +157,14 @@ pub(super) struct Consumers {
     pub(super) committed: Option<Offset>,
     /// Acknowledgements that it took and that are not below `committed`.
     pub(super) taken: BTreeSet<Offset>,
+    /// Who has opened the log last, and the lowest record that this opening has not handed out.
+    pub(super) opened_by: Option<NodeId>,
+    /// What that has handed out and is not acknowledged, by when it is free again (S11).
+    pub(super) held: BTreeSet<(Instant, Offset)>,
+    /// What of that is free.
+    pub(super) free: BTreeSet<Offset>,
+    /// See `opened_by`.
+    pub(super) next: Offset,
     /// Everything below was found to be acknowledged.
     pub(super) proven: Offset,
     /// What the capture that the last flip rests on said, until it was found again.
@@ -219,12 +234,15 @@ impl Part {
             reigns: Vec::new(),
             gone: false,
             acked: Vec::new(),
+            grew: Time::ZERO,
             delivered: Time::ZERO,
             damaged: BTreeSet::new(),
             rotten: BTreeMap::new(),
             asides: BTreeMap::new(),
             serving: Vec::new(),
             open: BTreeSet::new(),
+            openings: 0,
+            opening: BTreeMap::new(),
             holds: Vec::new(),
             sessions: BTreeSet::new(),
             tries: BTreeMap::new(),

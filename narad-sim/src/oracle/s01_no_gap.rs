@@ -2,6 +2,9 @@
 //! `owner(p)`'s `data(p)` below a future high watermark, or among what a flip did not capture on an
 //! old owner's disk that survives with salvage pending, or in a write-ahead log.
 //!
+//! What waits in a write-ahead log counts if it was accepted there and has not arrived at an owner
+//! since, such as what was salvaged.
+//!
 //! Exception, exactly: the disk that alone had to hold it was destroyed (here: lost, replaced,
 //! rotted or erased by hand, as far as the very directory goes, or the staging that the same life
 //! made it from), or the operator declared it lost.
@@ -13,10 +16,11 @@
 
 use narad_core::ids::{Attempt, NodeId, Offset};
 
-use super::Directory;
 use super::book::Book;
+use super::ingress::Ingress;
 use super::part::{Acked, Began, Part};
 use super::sink::Cx;
+use super::{Directory, s01_accepted};
 
 /// Where a record has to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +37,7 @@ enum Place {
 /// Checks one partition. `doomed`: a directory that is about to go and does not count.
 pub(super) fn check(
     part: &Part,
-    nodes: &[NodeId],
+    ingress: &Ingress,
     doomed: Option<(NodeId, Directory)>,
     why: &str,
     cx: &mut Cx<'_>,
@@ -41,12 +45,17 @@ pub(super) fn check(
     if part.gone || part.acked.is_empty() {
         return;
     }
-    let held = held(part, nodes, doomed, cx);
+    let held = held(part, doomed, cx);
     // The last acknowledgement of a record counts: one that was produced again may be elsewhere.
-    let missing = part.acked.iter().rev().find(|acked| {
+    let mut missing = part.acked.iter().rev().filter(|acked| {
         held.binary_search(&acked.id).is_err()
             && place(part, acked) != Place::Excused
             && !is_acked_again(part, acked)
+    });
+    let mut accepted = None;
+    let missing = missing.find(|acked| {
+        let accepted = accepted.get_or_insert_with(|| waiting(ingress, cx));
+        accepted.binary_search(&acked.id).is_err() && !ingress.excused.contains(acked.id)
     });
     if let Some(acked) = missing {
         cx.breach("S1", part.id, || {
@@ -116,12 +125,7 @@ fn place(part: &Part, acked: &Acked) -> Place {
 }
 
 /// Returns the ids that are held where they count, ascending.
-fn held(
-    part: &Part,
-    nodes: &[NodeId],
-    doomed: Option<(NodeId, Directory)>,
-    cx: &Cx<'_>,
-) -> Vec<u64> {
+fn held(part: &Part, doomed: Option<(NodeId, Directory)>, cx: &Cx<'_>) -> Vec<u64> {
     let mut ids = Vec::new();
     let mut take = |node: NodeId, data: Attempt, from: Offset| {
         let directory = Directory::Installed(data);
@@ -140,8 +144,19 @@ fn held(
             take(old.owner, old.data, from);
         }
     }
-    for node in nodes {
-        ids.extend(cx.look.ingress(*node));
+    ids.sort_unstable();
+    ids
+}
+
+/// Returns the ids that wait in write-ahead logs, ascending.
+fn waiting(ingress: &Ingress, cx: &Cx<'_>) -> Vec<u64> {
+    let mut ids = Vec::new();
+    for node in ingress.logs.keys() {
+        let open = ingress.open_of(*node);
+        if !open.is_empty() {
+            let held = cx.look.ingress(*node).into_iter();
+            ids.extend(held.filter(|id| open.binary_search(id).is_ok()));
+        }
     }
     ids.sort_unstable();
     ids
@@ -150,25 +165,25 @@ fn held(
 impl Book {
     /// Checks every partition of which a node's disk has to hold something.
     pub(super) fn check_disk(&self, node: NodeId, why: &str, cx: &mut Cx<'_>) {
-        let nodes: Vec<NodeId> = self.nodes.keys().copied().collect();
         for part in self.parts.values() {
             if part.reigns.iter().any(|reign| reign.owner == node) {
-                check(part, &nodes, None, why, cx);
+                check(part, &self.ingress, None, why, cx);
             }
         }
+        s01_accepted::check(self, node, why, cx);
     }
 
     /// Returns how many acknowledged records are nowhere, whether or not that is excused.
     pub(super) fn lost(&self, cx: &Cx<'_>) -> u64 {
-        let nodes: Vec<NodeId> = self.nodes.keys().copied().collect();
+        let waiting = waiting(&self.ingress, cx);
         let of = |part: &Part| {
-            let held = held(part, &nodes, None, cx);
+            let held = held(part, None, cx);
             let mut missing: Vec<u64> = part
                 .acked
                 .iter()
                 .filter(|acked| !is_past_retention(part, acked))
                 .map(|acked| acked.id)
-                .filter(|id| held.binary_search(id).is_err())
+                .filter(|id| held.binary_search(id).is_err() && waiting.binary_search(id).is_err())
                 .collect();
             missing.sort_unstable();
             missing.dedup();
@@ -179,9 +194,11 @@ impl Book {
 
     /// Checks every partition.
     pub(super) fn check_everything(&self, why: &str, cx: &mut Cx<'_>) {
-        let nodes: Vec<NodeId> = self.nodes.keys().copied().collect();
         for part in self.parts.values() {
-            check(part, &nodes, None, why, cx);
+            check(part, &self.ingress, None, why, cx);
+        }
+        for node in self.ingress.logs.keys() {
+            s01_accepted::check(self, *node, why, cx);
         }
     }
 
@@ -193,9 +210,8 @@ impl Book {
         why: &str,
         cx: &mut Cx<'_>,
     ) {
-        let nodes: Vec<NodeId> = self.nodes.keys().copied().collect();
         if let Some(part) = self.parts.get(&partition) {
-            check(part, &nodes, doomed, why, cx);
+            check(part, &self.ingress, doomed, why, cx);
         }
     }
 }

@@ -8,8 +8,10 @@
 //! its disk failed, may begin behind what was before, though not before what its reign began with;
 //! in between they only grow. A capture must hold
 //! every acknowledgement that its life took before it, the flip must carry what the capture said,
-//! and the new owner must begin with it. The bound in time is checked while clock rates are.
+//! and the new owner must begin with it. What a cursor hands out for the first time follows what it
+//! has handed out before, but for what was acknowledged: nothing is skipped. The bound in time is checked while clock rates are.
 
+use narad_core::cursor::Reserved;
 use narad_core::ids::{Attempt, Epoch, Incarnation, NodeId, Offset};
 use narad_core::partition::{Capture, Position};
 
@@ -23,11 +25,12 @@ type Owner = (NodeId, Incarnation, Epoch);
 pub(super) fn taken(
     part: &mut Part,
     (node, life, epoch): Owner,
-    offset: Offset,
+    (fetched, offset): (Epoch, Offset),
     limit: Option<std::time::Duration>,
     cx: &mut Cx<'_>,
 ) {
-    if let Some(reign) = part.lineage_mut(epoch, offset) {
+    // What the consumer has seen is a record of that reign, whoever takes its word for it.
+    if let Some(reign) = part.lineage_mut(fetched, offset) {
         let at = offset.0 - reign.start.0;
         reign.consumed.insert(at);
     }
@@ -85,8 +88,8 @@ pub(super) fn stands(
     }
     prove(part, node, epoch, committed, cx);
     part.consumers.committed = Some(committed);
-    if part.consumers.taken.first().is_some_and(|first| *first < committed) {
-        part.consumers.taken = part.consumers.taken.split_off(&committed);
+    while part.consumers.taken.first().is_some_and(|first| *first < committed) {
+        part.consumers.taken.pop_first();
     }
 }
 
@@ -122,6 +125,10 @@ pub(super) fn opened(
     // What was not on the disk when the log was closed, perhaps because the disk had failed, is
     // forgotten: this is as good as another life.
     part.consumers.life = None;
+    part.consumers.opened_by = Some(node);
+    part.consumers.held.clear();
+    part.consumers.free.clear();
+    part.consumers.next = position.committed.unwrap_or_default();
     // A first life of a reign begins with what was captured; later ones may have gone on.
     if let Some(moved) = part.consumers.moved.take() {
         let lost = moved.acked_ahead.iter().filter(|offset| **offset >= floor).find(|offset| {
@@ -154,6 +161,34 @@ pub(super) fn goes_on(
                  {next:?}, where the next reign begins"
             )
         });
+    }
+}
+
+/// A cursor hands records out: those that it has never handed out before follow each other, but for
+/// what was acknowledged.
+pub(super) fn reserved(part: &mut Part, node: NodeId, reserved: &Reserved, cx: &mut Cx<'_>) {
+    let epoch = reserved.epoch;
+    if part.consumers.opened_by != Some(node) || part.last().map(|last| last.epoch) != Some(epoch) {
+        return;
+    }
+    let floor = part.last().map(|last| last.floor).unwrap_or_default();
+    let committed = part.consumers.committed.unwrap_or_default().max(floor);
+    for run in &reserved.runs {
+        if run.end <= part.consumers.next {
+            continue;
+        }
+        let mut next = part.consumers.next.max(committed);
+        while next < run.first {
+            let known = part.lineage(epoch, next);
+            if !known.is_some_and(|reign| reign.consumed.contains(next.0 - reign.start.0)) {
+                cx.breach("S7", part.id, || {
+                    format!("{node:?} hands out {:?} and has skipped {next:?}", run.first)
+                });
+                break;
+            }
+            next = next.next();
+        }
+        part.consumers.next = run.end;
     }
 }
 

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use narad_core::ids::{Epoch, Incarnation, NodeId, Offset};
 
+use super::ingress::Promise;
 use super::part::{Acked, Part};
 use super::sets::Ids;
 use super::sink::{Cx, Subject};
@@ -22,8 +23,6 @@ use super::{Read, s01_no_gap};
 pub(super) struct Deliveries {
     /// Every record that was delivered.
     pub(super) seen: Ids,
-    /// Every record that was accepted into a write-ahead log.
-    pub(super) accepted: Vec<u64>,
     pub(super) delivered: u64,
     pub(super) duplicates: u64,
 }
@@ -71,7 +70,7 @@ pub(super) fn finish(
     moment: Duration,
     cx: &mut Cx<'_>,
 ) {
-    if cx.now.since(part.delivered) <= moment || part.has_holes() {
+    if cx.now.since(part.delivered.max(part.grew)) <= moment || part.has_holes() {
         return;
     }
     let missed = part.acked.iter().find(|acked| {
@@ -84,15 +83,19 @@ pub(super) fn finish(
     }
 }
 
-/// Whatever was accepted was delivered; `excused`: records of it that may be gone.
-pub(super) fn finish_accepted(deliveries: &Deliveries, excused: &Ids, cx: &mut Cx<'_>) {
-    let missed = deliveries
-        .accepted
-        .iter()
-        .find(|id| !deliveries.seen.contains(**id) && !excused.contains(**id));
-    if let Some(id) = missed {
+/// Whatever was accepted was delivered; `excused`: records of it that may be gone, or are on their
+/// way for a reason.
+pub(super) fn finish_accepted(
+    promised: &[Promise],
+    deliveries: &Deliveries,
+    excused: &Ids,
+    cx: &mut Cx<'_>,
+) {
+    let missed =
+        promised.iter().find(|it| !deliveries.seen.contains(it.id) && !excused.contains(it.id));
+    if let Some(Promise { id, node, topic }) = missed {
         cx.breach("S11", Subject::Cluster, || {
-            format!("record {id} was accepted and was never delivered")
+            format!("record {id} of {topic:?} was accepted by {node:?} and was never delivered")
         });
     }
 }

@@ -1,7 +1,9 @@
 //! For every invariant: facts that must raise it, and facts that must not.
 
+mod consumers;
 mod flips;
 mod healed;
+mod ingress;
 mod lives;
 mod plans;
 mod records;
@@ -11,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use narad_core::config::{Config, Policy};
+use narad_core::dispatch::{BatchNo, Route};
 use narad_core::effects::Effects;
 use narad_core::freeze::gate::Standing;
 use narad_core::ids::*;
@@ -33,11 +36,18 @@ pub(super) struct Sight {
     logs: BTreeMap<(NodeId, PartitionId, Directory), LogView>,
     writers: BTreeSet<NodeId>,
     ingress: BTreeMap<NodeId, Vec<u64>>,
+    rest: BTreeMap<NodeId, (Seq, Seq)>,
+    /// Whether the clocks of nodes, which show the true time, can be looked at.
+    has_clocks: bool,
 }
 
 impl Look for Sight {
     fn now(&self) -> Time {
         self.now
+    }
+    fn local(&self, _: NodeId) -> Option<Instant> {
+        let now = self.now.since(Time::ZERO);
+        self.has_clocks.then(|| Instant::from_origin(now))
     }
     fn up(&self) -> Vec<NodeId> {
         self.nodes.keys().copied().collect()
@@ -65,6 +75,9 @@ impl Look for Sight {
     }
     fn ingress(&self, node: NodeId) -> Vec<u64> {
         self.ingress.get(&node).cloned().unwrap_or_default()
+    }
+    fn ingress_rest(&self, node: NodeId) -> Option<(Seq, Seq)> {
+        self.rest.get(&node).copied()
     }
 }
 
@@ -254,6 +267,23 @@ impl Bench {
         log.hwm = log.end;
         let (node, partition, epoch) = (NodeId(node), self.p(0), Epoch(epoch));
         self.tell(Fact::Acknowledged { node, partition, epoch, first, ids });
+    }
+
+    /// A node accepts records, and its disk has them.
+    fn ingest(&mut self, node: u64, route: Route, first: u64, ids: &[u64]) {
+        let (node, topic, first) = (NodeId(node), self.topic, Seq(first));
+        let bytes = 100 * ids.len() as u64;
+        self.tell(Fact::Ingested { node, topic, route, first, ids, bytes });
+        self.sight.ingress.entry(node).or_default().extend(ids);
+    }
+
+    /// An owner has acknowledged a batch that a life of another node has brought.
+    fn take(&mut self, node: u64, index: u32, from: (u64, u64), n: u64, seqs: &[u64]) {
+        let (node, partition, epoch) = (NodeId(node), self.p(index), Epoch(1));
+        let (ingress, life) = from;
+        let batch = BatchNo { ingress: NodeId(ingress), life: Incarnation(life), n };
+        let seqs: Vec<Seq> = seqs.iter().copied().map(Seq).collect();
+        self.tell(Fact::Taken { node, partition, epoch, batch, seqs: &seqs });
     }
 
     fn list(&mut self, node: u64, data: Attempt, asker: u64) {

@@ -6,6 +6,7 @@ mod words;
 use std::time::Duration;
 
 use super::cluster::PolicyChange;
+use super::load::{Address, Via};
 use super::name::{Label, Machine, PartitionName, Side, TopicName, Who};
 use super::table::choice;
 use super::value::{Bytes, Chance, Rate, Shift};
@@ -414,8 +415,13 @@ choice! {
             "records" records: def u32 = 1 => "10";
             /// How long each is; as in `[workload]` without it.
             "bytes" bytes: opt Bytes => "\"1KiB\"";
-            /// The node that is asked; the owner, as the newest committed state has it, without it.
+            /// The node that is asked; the owner, as the newest committed state has it, or any node that
+            /// accepts, without it.
             "node" node: opt Who => "\"n1\"";
+            /// Whether the owner is asked, or any node accepts them; as in `[workload]` without it.
+            "via" via: opt Via => "\"ingress\"";
+            /// How the partition is asked for, with `via = "ingress"`; as in `[workload]` without it.
+            "address" address: opt Address => "\"key\"";
         }
         /// Reserves records at once, and acknowledges them.
         "consume" Consume {
@@ -425,6 +431,10 @@ choice! {
             "records" records: def u32 = 1 => "10";
             /// Whether they are acknowledged.
             "ack" ack: def bool = true => "false";
+            /// Whether they are handed back instead.
+            "nack" nack: def bool = false => "true";
+            /// Whether they are kept for as long once more instead.
+            "extend" extend: def bool = false => "true";
             /// The node that is asked; the owner, as the newest committed state has it, without it.
             "node" node: opt Who => "\"n1\"";
         }

@@ -164,6 +164,20 @@ changes! {
         "retry_max" retry_max: Duration as same => "\"1s\"";
         /// How long a set-aside copy is kept.
         "quarantine" quarantine: Duration as same => "\"1h\"";
+        /// Bytes of an ingress log above which nothing more is accepted; 1 MiB or more.
+        "backlog_bytes_max" backlog_bytes_max: Bytes as bytes => "\"1MiB\"";
+        /// Records of an ingress log above which nothing more is accepted; 1,024 or more.
+        "backlog_records_max" backlog_records_max: u32 as same => "1024";
+        /// Most accepted records that are sent to a partition at once.
+        "send_records_max" send_records_max: u32 as same => "16";
+        /// Most bytes of accepted records that are sent to a partition at once; 4 KiB to 8 MiB.
+        "send_bytes_max" send_bytes_max: Bytes as bytes => "\"4KiB\"";
+        /// Batches of accepted records that may be under way from one node at once.
+        "sends_in_flight_max" sends_in_flight_max: u32 as same => "4";
+        /// How long a partition may take nothing before records that are keyed to it go to a sibling.
+        "reroute_after" reroute_after: Duration as same => "\"3s\"";
+        /// Between two durable notes of what has arrived.
+        "checkpoint_interval" checkpoint_interval: Duration as same => "\"200ms\"";
     }
 }
 
@@ -297,6 +311,8 @@ impl Pace {
                 freeze_admission_max: Duration::from_millis(500),
                 retry_min: Duration::from_millis(50),
                 retry_max: Duration::from_secs(1),
+                reroute_after: Duration::from_secs(3),
+                checkpoint_interval: Duration::from_millis(200),
                 ..real
             },
         }

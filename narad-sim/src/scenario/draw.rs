@@ -24,7 +24,8 @@ use super::step::{Step, When};
 use super::table::words;
 use super::value::{Between, Bytes, Chance, Rate};
 use super::{
-    Action, Burst, Consume, HeavyTail, Museum, Produce, Retention, Route, Scenario, Topic,
+    Action, Address, Burst, Consume, HeavyTail, Museum, Produce, Retention, Route, Scenario, Topic,
+    Via,
 };
 
 /// What a drawn scenario is to be like.
@@ -120,6 +121,7 @@ impl Scenario {
         draft.weather();
         draft.operators();
         draft.faults();
+        draft.ingress();
         draft.scenario.steps.sort_by_key(|step| step.when.at.unwrap_or_default());
         draft.scenario
     }
@@ -371,6 +373,28 @@ impl Draft<'_> {
     /// Whether the scenario is to be mostly about this.
     fn leans(&self, bias: Bias) -> bool {
         self.options.bias == Some(bias)
+    }
+
+    /// Whether any node accepts records, or owners alone. Drawn last, so that the rest of a seed is
+    /// the same either way.
+    fn ingress(&mut self) {
+        let dice = &mut self.dice;
+        if dice.happens(30) {
+            self.scenario.workload.consume.extend = *dice.pick(&[Chance(0.02), Chance(0.2)]);
+        }
+        if !dice.happens(50) {
+            return;
+        }
+        let produce = &mut self.scenario.workload.produce;
+        produce.via = Via::Ingress;
+        let usual = [Address::Mixed, Address::Mixed, Address::Key, Address::Number, Address::Any];
+        produce.address = *dice.pick(&usual);
+        let config = &mut self.scenario.cluster.config;
+        config.send_records_max = dice.maybe(40, |dice| *dice.pick(&[64, 16, 4]));
+        config.sends_in_flight_max = dice.maybe(20, |dice| *dice.pick(&[2, 1]));
+        config.reroute_after = dice.maybe(30, |dice| dice.millis(300, 1_500));
+        config.checkpoint_interval = dice.maybe(30, |dice| dice.millis(20, 2_000));
+        config.backlog_records_max = dice.maybe(30, |_| 1024);
     }
 
     fn push(&mut self, step: Step) {

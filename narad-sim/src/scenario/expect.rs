@@ -293,6 +293,22 @@ words! {
         CopiedBytes = "copied-bytes",
         /// Commits that were refused to producers.
         Refused = "refused",
+        /// Acknowledgements, and whatever else consumers say of records, that were refused.
+        ConsumersRefused = "consumers-refused",
+        /// Records that nodes have accepted, and answered.
+        Accepted = "accepted",
+        /// Acceptances that were refused.
+        AcceptsRefused = "accepts-refused",
+        /// Accepted records that have not arrived at an owner, on nodes that run.
+        Backlog = "backlog",
+        /// Keyed records that a sibling has taken.
+        Rerouted = "rerouted",
+        /// Accepted records that were appended by an owner once more, at a seam.
+        ArrivedAgain = "arrived-again",
+        /// Records that were appended to an ingress log once more.
+        Carried = "carried",
+        /// Records that a flip has left behind and that were accepted once more.
+        Salvaged = "salvaged",
     }
 }
 

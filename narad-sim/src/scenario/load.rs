@@ -61,10 +61,38 @@ section! {
         /// Sets the rate so that this many bytes are written to a moving partition for one that is
         /// copied (W/B), given the copy rate of the policy or the network.
         "write_over_copy" write_over_copy: opt Rate => "1.5";
+        /// Whether producers go to the owner, or have any node accept their records.
+        "via" via: def Via = Via::Direct => "\"ingress\"";
+        /// How they ask for a partition, with `via = "ingress"`.
+        "address" address: def Address = Address::Mixed => "\"key\"";
         /// How a producer finds the owner.
         "route" route: def Route = Route::Stale => "\"fresh\"";
         /// The chance that a record whose fate is unknown is sent again.
         "retry" retry: def Chance = Chance(1.0) => "0.5";
+    }
+}
+
+words! {
+    /// Whom a producer gives its records to.
+    pub enum Via {
+        /// The owner of the partition.
+        Direct = "direct",
+        /// Any node, each in turn, whose ingress log takes them; it brings them to the owner.
+        Ingress = "ingress",
+    }
+}
+
+words! {
+    /// How a producer asks for a partition.
+    pub enum Address {
+        /// By its number.
+        Number = "number",
+        /// By a key that falls on it.
+        Key = "key",
+        /// Any partition of the topic will do.
+        Any = "any",
+        /// One of these, batch by batch.
+        Mixed = "mixed",
     }
 }
 
@@ -105,6 +133,8 @@ section! {
         "never" never: def Chance = Chance(0.0) => "0.02";
         /// The share that is handed back.
         "nack" nack: def Chance = Chance(0.0) => "0.05";
+        /// The share that is kept for longer before.
+        "extend" extend: def Chance = Chance(0.0) => "0.05";
         /// The share that is acknowledged at the node that owned the partition before.
         "old_owner" old_owner: def Chance = Chance(0.0) => "0.1";
         /// After how long a reservation that was not acknowledged comes again.
@@ -146,6 +176,8 @@ impl Produce {
             burst: None,
             hot: None,
             write_over_copy: None,
+            via: Via::Direct,
+            address: Address::Mixed,
             route: Route::Stale,
             retry: Chance(1.0),
         }
@@ -163,6 +195,7 @@ impl Consume {
             twice: Chance(0.0),
             never: Chance(0.0),
             nack: Chance(0.0),
+            extend: Chance(0.0),
             old_owner: Chance(0.0),
             visibility: Duration::from_secs(5),
             from: Duration::ZERO,

@@ -7,7 +7,7 @@ use super::file::unset;
 use super::name::Label;
 use super::step::Step;
 use super::value::{Mention, Rate};
-use super::{ConfigChange, Consume, Pace, PolicyChange, Produce, Raft, Scenario};
+use super::{Address, ConfigChange, Consume, Pace, PolicyChange, Produce, Raft, Scenario, Via};
 
 impl Scenario {
     /// Returns scenarios that are a little smaller, the boldest first; all are valid.
@@ -134,6 +134,8 @@ impl Scenario {
             smaller.workload.consume = Consume::standard();
             smaller.workload.retention = None;
         });
+        self.try_change(all, |smaller| smaller.workload.produce.via = Via::Direct);
+        self.try_change(all, |smaller| smaller.workload.produce.address = Address::Number);
         self.try_change(all, |smaller| smaller.workload.produce.per_second.0 = 0.0);
         self.try_change(all, |smaller| smaller.workload.consume.per_second.0 = 0.0);
         self.try_change(all, |smaller| smaller.workload.consume = Consume::standard());

@@ -4,8 +4,8 @@ mod about;
 
 use narad_core::controller::preflight::Blocker;
 use narad_core::metastore::{Command, Reason};
-use narad_core::node::{Gating, Note, Operation, Staging};
-use narad_core::{controller, freeze, host, lease, mover, peer};
+use narad_core::node::{Gating, Note, Operation, Shipping, Staging};
+use narad_core::{controller, dispatch, freeze, host, lease, mover, peer};
 
 pub(super) use self::about::ABOUT;
 use super::step::Stage;
@@ -69,6 +69,7 @@ names! {
     peer::Request::Prepare { .. } => "prepare",
     peer::Request::Renew { .. } => "renew",
     peer::Request::Release { .. } => "release",
+    peer::Request::TakeAcks { .. } => "take-acks",
 }
 
 names! {
@@ -98,7 +99,14 @@ names! {
     Operation::Gate(_, Gating::List { .. }) => "list-own",
     Operation::Gate(_, Gating::Freeze { .. }) => "freeze",
     Operation::Gate(_, Gating::Thaw(_)) => "thaw",
+    Operation::Gate(_, Gating::Resume(_)) => "resume-consumers",
+    Operation::Gate(_, Gating::HandOver { .. }) => "hand-over",
+    Operation::Gate(_, Gating::Take(_)) => "count-acks",
     Operation::Watermarks(_) => "watermarks",
+    Operation::Ship(Shipping::Send { .. }) => "deliver",
+    Operation::Ship(Shipping::Checkpoint(_)) => "ingress-checkpoint",
+    Operation::Ship(Shipping::Carry(_)) => "carry",
+    Operation::Ship(Shipping::Salvage { .. }) => "salvage",
     Operation::CloseAccept => "close-accept",
     Operation::OpenAccept => "open-accept",
     ;
@@ -156,6 +164,16 @@ names! {
     Note::Lease(lease::Note::Superseded { .. }) => "lease-superseded",
     Note::Lease(lease::Note::Leased) => "lease-leased",
     Note::Lease(lease::Note::Stale(_)) => "lease-stale",
+    Note::Dispatch(dispatch::Note::Held { .. }) => "dispatch-held",
+    Note::Dispatch(dispatch::Note::Resumed(_)) => "dispatch-resumed",
+    Note::Dispatch(dispatch::Note::Rerouted { .. }) => "dispatch-rerouted",
+    Note::Dispatch(dispatch::Note::Dropped { .. }) => "dispatch-dropped",
+    Note::Dispatch(dispatch::Note::Carried { .. }) => "dispatch-carried",
+    Note::Dispatch(dispatch::Note::Damaged { .. }) => "dispatch-damaged",
+    Note::Dispatch(dispatch::Note::LogFault) => "dispatch-log-fault",
+    Note::Dispatch(dispatch::Note::Stale(_)) => "dispatch-stale",
+    Note::Salvaged { .. } => "salvaged",
+    Note::AcksForwarded { .. } => "acks-forwarded",
     Note::Leader(_) => "leader",
     Note::SetAside(..) => "set-aside",
     Note::Retired => "retired",
@@ -261,6 +279,11 @@ names! {
 /// the records are durable, and done when it has been checked again and acknowledged.
 pub const COMMIT: &str = "commit";
 
+/// An acceptance of records by any node: its effect is that records are to be written to the ingress
+/// log, it is performed when they are durable, and done when the node knows and its producers were
+/// answered.
+pub const ACCEPT: &str = "accept";
+
 /// The answers to questions of one node to another.
 pub const ANSWERS: &[&str] = &[
     "heartbeat-answer",
@@ -270,7 +293,11 @@ pub const ANSWERS: &[&str] = &[
     "prepare-answer",
     "renew-answer",
     "release-answer",
+    "take-acks-answer",
 ];
+
+/// Accepted records on their way to the owner of their partition, as messages.
+pub const DELIVERIES: &[&str] = &["deliver", "deliver-answer"];
 
 /// The bulk copy, as messages.
 pub const COPIES: &[&str] = &["copy", "copy-answer"];
@@ -293,8 +320,20 @@ pub const RAFT: &[&str] = &[
 ];
 
 /// Messages between clients and nodes.
-pub const CLIENTS: &[&str] =
-    &["produce", "produce-answer", "fetch", "fetch-answer", "ack", "ack-answer"];
+pub const CLIENTS: &[&str] = &[
+    "accept",
+    "accept-answer",
+    "produce",
+    "produce-answer",
+    "fetch",
+    "fetch-answer",
+    "ack",
+    "ack-answer",
+    "nack",
+    "nack-answer",
+    "extend",
+    "extend-answer",
+];
 
 /// The two ends of a freeze.
 pub const FREEZES: &[&str] = &["begin", "end"];
@@ -308,6 +347,7 @@ pub const fn names_of(stage: Stage) -> &'static [(&'static str, &'static [&'stat
             ("questions to another node", CALLS),
             ("works of a node", OPERATIONS),
             ("an append of records", &[COMMIT]),
+            ("an acceptance of records", &[ACCEPT]),
         ],
         Stage::Send | Stage::Deliver => &[
             ("questions to another node", CALLS),
@@ -315,6 +355,7 @@ pub const fn names_of(stage: Stage) -> &'static [(&'static str, &'static [&'stat
             ("the proposal that a `propose` carries", PROPOSALS),
             ("the bulk copy", COPIES),
             ("Raft", RAFT),
+            ("accepted records", DELIVERIES),
             ("clients", CLIENTS),
         ],
         Stage::Applied | Stage::Committed => &[("proposals", PROPOSALS)],

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use narad_core::ids::NodeId;
 
+use super::consumers::Then;
+use super::message::Settle;
 use super::observe::At;
 use super::script::Place;
 use super::traffic::address;
@@ -274,17 +276,27 @@ impl World {
 
     fn act_as_client(&mut self, action: &Action, place: Place) {
         match action {
-            Action::Produce { partition, records, bytes, node } => {
+            Action::Produce { partition, records, bytes, node, via, address } => {
                 let Some(partition) = self.partition(partition) else { return };
                 let at = node.as_ref().and_then(|node| self.who(node, place));
                 let ids = self.clients.mint(u64::from(*records));
                 let bytes = bytes.unwrap_or(self.clients.load.produce.value_bytes).0;
-                self.offer(partition, ids, usize::try_from(bytes).unwrap_or(100), at);
+                let bytes = usize::try_from(bytes).unwrap_or(100);
+                let mut offer = self.clients.usual(partition, ids, bytes);
+                offer.via = via.unwrap_or(offer.via);
+                offer.address = address.unwrap_or(offer.address);
+                self.offer(offer, at);
             }
-            Action::Consume { partition, records, ack, node } => {
+            Action::Consume { partition, records, ack, nack, extend, node } => {
                 let Some(partition) = self.partition(partition) else { return };
                 let at = node.as_ref().and_then(|node| self.who(node, place));
-                self.reserve(partition, *records, *ack, at);
+                let then = match (*nack, *extend, *ack) {
+                    (true, ..) => Some(Then::Nack),
+                    (false, true, _) => Some(Then::Extend),
+                    (false, false, true) => Some(Then::Ack),
+                    (false, false, false) => None,
+                };
+                self.reserve(partition, *records, then, at);
             }
             Action::Ack { partition, offset, epoch, node } => {
                 let Some(partition) = self.partition(partition) else { return };
@@ -292,7 +304,8 @@ impl World {
                 let newest = self.newest().and_then(|state| state.assignment(partition));
                 let current = newest.map_or(1, |row| row.epoch.0);
                 let epoch = narad_core::ids::Epoch(epoch.unwrap_or(current));
-                self.acknowledge(partition, epoch, narad_core::ids::Offset(*offset), at);
+                let offset = narad_core::ids::Offset(*offset);
+                self.settle(partition, Settle::Offset(epoch, offset), at);
             }
             Action::Retain { partition, keep_bytes } => {
                 let Some(partition) = self.partition(partition) else { return };

@@ -1,30 +1,41 @@
 //! Producers and consumers: one of each for every partition, wherever that goes.
 //!
 //! A producer hands its records to the dispatcher of some node that is up, which sends them to
-//! whom its own replica takes for the owner, and again until they are acknowledged. A consumer
-//! reads at the owner that some node names, acknowledges what it has read a little later (or late,
-//! twice, or not before it is delivered again), and goes back to the acknowledged position whenever
-//! the partition has changed hands or nothing new comes (R53).
+//! whom its own replica takes for the owner, and again until they are acknowledged; or it has them
+//! accepted by the nodes that are up, one after the other. A consumer
+//! reserves at the owner that some node names, and acknowledges what it was given a little later, or
+//! late, or twice; or it hands it back, keeps it for longer, or dies over it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use narad_core::ids::{Epoch, Offset, PartitionId, TopicId};
+use narad_core::ids::{PartitionId, TopicId};
 use narad_core::metastore::State;
 use rustc_hash::FxHashMap;
 
-use super::consumers::Consumer;
+use super::consumers::{Consumer, Then};
 use super::machine::Machine;
-use super::message::{Message, Payload, Produce, Produced};
-use super::records::record;
+use super::message::{Message, Payload, Produced, Settle};
 use super::{Due, World};
 use crate::random::Random;
-use crate::scenario::{Route, Workload};
+use crate::scenario::{Address, Produce as Production, Route, Via, Workload};
 use crate::time::Time;
 
 /// Names one request of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RequestNo(pub(crate) u64);
+
+/// Records of a producer.
+#[derive(Clone, Debug)]
+pub(crate) struct Offer {
+    pub(crate) partition: PartitionId,
+    pub(crate) ids: Vec<u64>,
+    /// How long each of them is.
+    pub(crate) bytes: usize,
+    pub(crate) via: Via,
+    /// How the partition is asked for, of those that any node accepts.
+    pub(crate) address: Address,
+}
 
 /// Something that a client will do.
 #[derive(Clone, Debug)]
@@ -33,16 +44,16 @@ pub(crate) enum ClientDue {
     Produce(PartitionId),
     /// A burst of records.
     Burst(PartitionId),
-    /// Records of so many bytes are offered, or offered again.
-    Offer(PartitionId, Vec<u64>, usize),
+    /// Records are offered, or offered again.
+    Offer(Offer),
     /// Some request may have had no answer for too long.
     GiveUp,
     /// The consumer of a partition asks for what comes next.
     Fetch(PartitionId),
     /// Retention is applied at the owner.
     Retain(PartitionId),
-    /// A record is acknowledged; at a given machine, or at the owner.
-    Ack(PartitionId, Epoch, Offset, Option<usize>),
+    /// What becomes of a record is said: to a given machine, or to the owner.
+    Settle(PartitionId, Settle, Option<usize>),
 }
 
 /// All clients.
@@ -60,46 +71,48 @@ pub(crate) struct Clients {
     /// Whether the load in the background goes on.
     pub(crate) is_busy: bool,
     pub(super) consumers: BTreeMap<PartitionId, Consumer>,
-    producers: BTreeMap<PartitionId, Producer>,
+    pub(super) producers: BTreeMap<PartitionId, Producer>,
     /// Looked up and never walked through.
     pub(super) waiting: FxHashMap<RequestNo, Waiting>,
     /// When each request is given up, the earliest first; those with an answer included.
     patience: VecDeque<(Time, RequestNo)>,
     next_request: u64,
     next_record: u64,
-    random: Random,
+    /// Nodes that producers have gone to, one after the other.
+    pub(super) next_node: usize,
+    pub(super) random: Random,
 }
 
 #[derive(Debug)]
-struct Producer {
+pub(super) struct Producer {
     /// Batches that are neither acknowledged nor given up.
-    open: u32,
-    random: Random,
+    pub(super) open: u32,
+    pub(super) random: Random,
 }
 
 /// What a client waits for.
 #[derive(Clone, Debug)]
 pub(super) enum Waiting {
-    Produced(PartitionId, Vec<u64>, usize),
+    Produced(Offer),
     Fetched {
         partition: PartitionId,
         machine: usize,
     },
-    /// What a step asked for, and whether it acknowledges that, at a given machine.
+    /// What a step asked for, and what it does with that, at a given machine.
     Reserved {
         partition: PartitionId,
-        ack: bool,
+        then: Option<Then>,
         at: Option<usize>,
     },
-    Acked {
-        partition: PartitionId,
-    },
+    Acked,
 }
 
 impl Clients {
     const TIMEOUT: Duration = Duration::from_secs(2);
-    const RETRY: Duration = Duration::from_millis(50);
+    pub(super) const RETRY: Duration = Duration::from_millis(50);
     const FETCH_BYTES_MAX: usize = 64 << 10;
+    /// Most records that a consumer reserves at once.
+    pub(super) const RESERVED_MAX: usize = 256;
     /// Batches of one producer that may be open before it makes more: its buffer is full.
     const OPEN_MAX: u32 = 32;
 
@@ -118,6 +131,7 @@ impl Clients {
             patience: VecDeque::new(),
             next_request: 0,
             next_record: 0,
+            next_node: 0,
             random: random.branch("clients"),
         }
     }
@@ -160,6 +174,17 @@ impl Clients {
         let request = RequestNo(self.next_request);
         self.waiting.insert(request, waiting);
         request
+    }
+
+    /// Draws whether somebody reads beside a consumer.
+    pub(super) fn reads_plainly(&mut self) -> bool {
+        self.random.below(16) == 0
+    }
+
+    /// Returns records as producers offer them where nothing else is said.
+    pub(crate) fn usual(&self, partition: PartitionId, ids: Vec<u64>, bytes: usize) -> Offer {
+        let Production { via, address, .. } = self.load.produce;
+        Offer { partition, ids, bytes, via, address }
     }
 
     /// Returns the ids of so many new records.
@@ -215,7 +240,8 @@ impl World {
                 let partition = PartitionId { topic: id, index };
                 let ids = self.clients.mint(u64::from(topic.preload));
                 let bytes = usize::try_from(topic.preload_bytes.0).unwrap_or(100);
-                self.offer_at(self.now, partition, ids, bytes);
+                let (via, address) = (Via::Direct, Address::Number);
+                self.offer_at(self.now, Offer { partition, ids, bytes, via, address });
             }
         }
     }
@@ -230,16 +256,14 @@ impl World {
         match what {
             ClientDue::Produce(partition) => self.produce_next(partition),
             ClientDue::Burst(partition) => self.burst(partition),
-            ClientDue::Offer(partition, ids, bytes) => {
-                self.close_batch(partition);
-                self.offer(partition, ids, bytes, None);
+            ClientDue::Offer(offer) => {
+                self.close_batch(offer.partition);
+                self.offer(offer, None);
             }
             ClientDue::Retain(partition) => self.retain_next(partition),
             ClientDue::GiveUp => self.clients_give_up(),
             ClientDue::Fetch(partition) => self.fetch_if_due(partition),
-            ClientDue::Ack(partition, epoch, offset, at) => {
-                self.acknowledge(partition, epoch, offset, at);
-            }
+            ClientDue::Settle(partition, settle, at) => self.settle(partition, settle, at),
         }
     }
 
@@ -264,7 +288,7 @@ impl World {
         if self.clients.is_busy && per_second > 0.0 && has_room {
             let ids = self.clients.mint(u64::from(batch));
             let bytes = self.clients.value_bytes();
-            self.offer(partition, ids, bytes, None);
+            self.offer(self.clients.usual(partition, ids, bytes), None);
         }
     }
 
@@ -279,50 +303,7 @@ impl World {
         if self.clients.is_busy && has_room {
             let ids = self.clients.mint(u64::from(burst.records));
             let bytes = self.clients.value_bytes();
-            self.offer(partition, ids, bytes, None);
-        }
-    }
-
-    /// Offers records to a partition, by way of some node that is up.
-    pub(crate) fn offer(
-        &mut self,
-        partition: PartitionId,
-        ids: Vec<u64>,
-        bytes: usize,
-        at: Option<usize>,
-    ) {
-        let Some((from, to)) = self.route(partition, at) else {
-            return self.offer_later(partition, ids, bytes);
-        };
-        let wall = self.machines[from].clock.wall_ms(self.now);
-        let records = ids.iter().map(|id| record(*id, bytes, wall)).collect();
-        self.open_batch(partition);
-        let request = self.clients.request(Waiting::Produced(partition, ids, bytes));
-        let produce = Produce { request, partition, records };
-        self.send_as_client(from, to, request, Payload::Produce(produce));
-    }
-
-    fn offer_later(&mut self, partition: PartitionId, ids: Vec<u64>, bytes: usize) {
-        let Some(producer) = self.clients.producers.get_mut(&partition) else { return };
-        let pause = producer.random.duration(Clients::RETRY..=4 * Clients::RETRY);
-        self.offer_at(self.now.after(pause), partition, ids, bytes);
-    }
-
-    fn offer_at(&mut self, at: Time, partition: PartitionId, ids: Vec<u64>, bytes: usize) {
-        self.open_batch(partition);
-        self.schedule(at, Due::Client(ClientDue::Offer(partition, ids, bytes)));
-    }
-
-    /// A batch is under way, or waits for its turn.
-    fn open_batch(&mut self, partition: PartitionId) {
-        if let Some(producer) = self.clients.producers.get_mut(&partition) {
-            producer.open += 1;
-        }
-    }
-
-    fn close_batch(&mut self, partition: PartitionId) {
-        if let Some(producer) = self.clients.producers.get_mut(&partition) {
-            producer.open = producer.open.saturating_sub(1);
+            self.offer(self.clients.usual(partition, ids, bytes), None);
         }
     }
 
@@ -335,7 +316,11 @@ impl World {
         let count = self.up.iter().filter(|up| **up).count();
         let nth = self.clients.random.below(count as u64);
         let nth = usize::try_from(nth).ok()?;
-        let from = self.up.iter().enumerate().filter(|(_, up)| **up).nth(nth)?.0;
+        let from = if count == self.up.len() {
+            (nth < count).then_some(nth)?
+        } else {
+            self.up.iter().enumerate().filter(|(_, up)| **up).nth(nth)?.0
+        };
         if let Some(to) = at {
             return Some((from, to));
         }
@@ -396,30 +381,29 @@ impl World {
 
     fn client_gives_up(&mut self, request: RequestNo) {
         match self.clients.waiting.remove(&request) {
-            Some(Waiting::Produced(partition, ids, bytes)) => {
-                self.close_batch(partition);
-                self.offer_unsure(partition, ids, bytes);
+            Some(Waiting::Produced(offer)) => {
+                self.close_batch(offer.partition);
+                self.offer_unsure(offer);
             }
             Some(Waiting::Fetched { partition, .. }) => self.fetch_again(partition),
-            Some(Waiting::Reserved { .. } | Waiting::Acked { .. }) | None => {}
+            Some(Waiting::Reserved { .. } | Waiting::Acked) | None => {}
         }
     }
 
     pub(super) fn produce_ended(&mut self, request: RequestNo, outcome: Produced) {
-        let Some(Waiting::Produced(partition, ids, bytes)) = self.clients.waiting.remove(&request)
-        else {
+        let Some(Waiting::Produced(offer)) = self.clients.waiting.remove(&request) else {
             return;
         };
-        self.close_batch(partition);
+        self.close_batch(offer.partition);
         if outcome == Produced::Refused {
-            self.offer_later(partition, ids, bytes);
+            self.offer_later(offer);
         }
     }
 
     /// Records whose fate is not known are offered again, or not.
-    fn offer_unsure(&mut self, partition: PartitionId, ids: Vec<u64>, bytes: usize) {
+    fn offer_unsure(&mut self, offer: Offer) {
         if self.clients.random.happens(self.clients.load.produce.retry.0) {
-            self.offer_later(partition, ids, bytes);
+            self.offer_later(offer);
         }
     }
 

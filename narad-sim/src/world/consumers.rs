@@ -1,11 +1,12 @@
-//! Consumers: how each reads what is new, and acknowledges what it has read.
+//! Consumers: how each reserves what is new, and says what became of it.
 
 use std::time::Duration;
 
+use narad_core::cursor::Handle;
 use narad_core::ids::{Epoch, Offset, PartitionId};
 
-use super::clients::{ClientDue, RequestNo, Waiting};
-use super::message::{Ack, Fetch, Fetched, Payload};
+use super::clients::{ClientDue, Clients, RequestNo, Waiting};
+use super::message::{Ack, Fetch, Fetched, Payload, Settle};
 use super::{Due, World};
 use crate::random::Random;
 use crate::time::Time;
@@ -13,12 +14,8 @@ use crate::time::Time;
 /// The consumer of one partition.
 #[derive(Debug)]
 pub(super) struct Consumer {
-    /// Where it goes on; `None`: where the acknowledged position is.
-    next: Option<(Epoch, Offset)>,
-    /// Whether it goes back to where the acknowledged position is, after the next answer.
-    looks_back: bool,
-    /// When it was last given something, or looked back.
-    last_some: Time,
+    /// Behind the last record that it was given, and the reign.
+    was: Option<(Epoch, Offset)>,
     /// When it fetches next; `None` while it waits for an answer.
     due: Option<Time>,
     /// It fetches no earlier, whatever is new.
@@ -33,20 +30,9 @@ pub(super) struct Consumer {
 impl Consumer {
     /// How long a consumer waits for something new before it asks all the same.
     const POLL_EVERY: Duration = Duration::from_millis(500);
-    /// How long without anything new before a consumer looks at what it has not acknowledged.
-    const LOOK_BACK_AFTER: Duration = Duration::from_secs(2);
 
     pub(super) const fn new(random: Random) -> Self {
-        Self {
-            next: None,
-            looks_back: false,
-            last_some: Time::ZERO,
-            due: None,
-            earliest: Time::ZERO,
-            backstop: None,
-            has_news: false,
-            random,
-        }
+        Self { was: None, due: None, earliest: Time::ZERO, backstop: None, has_news: false, random }
     }
 }
 
@@ -68,38 +54,30 @@ impl World {
     fn fetch_next(&mut self, partition: PartitionId) {
         let Some(consumer) = self.clients.consumers.get_mut(&partition) else { return };
         (consumer.due, consumer.has_news) = (None, false);
-        let from = consumer.next;
+        let was = consumer.was;
         let Some((by, to)) = self.route(partition, None) else {
             return self.fetch_again(partition);
         };
         let request = self.clients.request(Waiting::Fetched { partition, machine: to });
-        self.send_as_client(by, to, request, fetch_of(request, partition, from, None));
+        let visibility = self.clients.load.consume.visibility;
+        let most = Clients::RESERVED_MAX;
+        let fetch = Fetch { request, partition, was, most, visibility };
+        self.send_as_client(by, to, request, Payload::Fetch(fetch));
     }
 
-    /// Plans the fetch after one that went wrong. Where the consumer was, it still is: only what is
-    /// answered, and brings nothing new, makes it look back.
+    /// Plans the fetch after one that went wrong.
     pub(super) fn fetch_again(&mut self, partition: PartitionId) {
-        if let Some(consumer) = self.clients.consumers.get_mut(&partition) {
-            consumer.last_some = self.now;
-        }
-        self.fetch_later(partition, false, true);
+        self.fetch_later(partition, true);
     }
 
     /// Plans the next fetch: soon, or once there is something new or a while has passed.
-    fn fetch_later(&mut self, partition: PartitionId, had_some: bool, is_soon: bool) {
+    fn fetch_later(&mut self, partition: PartitionId, is_soon: bool) {
         let now = self.now;
         let per_second = self.clients.load.consume.per_second.0.max(0.001);
         // A fetch brings several records; it is made a tenth as often as they are wanted, and at
         // least ten times a second.
         let pause = Duration::from_secs_f64((10.0 / per_second).clamp(0.01, 0.1));
         let Some(consumer) = self.clients.consumers.get_mut(&partition) else { return };
-        if had_some {
-            consumer.last_some = now;
-        }
-        if now.since(consumer.last_some) >= Consumer::LOOK_BACK_AFTER {
-            consumer.next = None;
-            consumer.last_some = now;
-        }
         let pause = consumer.random.duration(pause / 2..=pause + pause / 2);
         consumer.earliest = now.after(pause);
         let is_soon = is_soon || consumer.has_news;
@@ -130,18 +108,20 @@ impl World {
         }
     }
 
-    /// Reserves records once, as a step says: the first ones that are not acknowledged.
+    /// Reserves records once, as a step says: the first ones that are free.
     pub(crate) fn reserve(
         &mut self,
         partition: PartitionId,
         records: u32,
-        ack: bool,
+        then: Option<Then>,
         at: Option<usize>,
     ) {
         let Some((by, to)) = self.route(partition, at) else { return };
-        let request = self.clients.request(Waiting::Reserved { partition, ack, at });
-        let most = usize::try_from(records).ok();
-        self.send_as_client(by, to, request, fetch_of(request, partition, None, most));
+        let request = self.clients.request(Waiting::Reserved { partition, then, at });
+        let most = usize::try_from(records).unwrap_or(usize::MAX);
+        let visibility = self.clients.load.consume.visibility;
+        let fetch = Fetch { request, partition, was: None, most, visibility };
+        self.send_as_client(by, to, request, Payload::Fetch(fetch));
     }
 
     pub(super) fn fetch_ended(&mut self, request: RequestNo, outcome: Fetched) {
@@ -149,98 +129,91 @@ impl World {
             Some(Waiting::Fetched { partition, machine }) => {
                 self.fetched(partition, machine, outcome);
             }
-            Some(Waiting::Reserved { partition, ack: true, at }) => {
-                let Fetched::Records { epoch, records, .. } = outcome else { return };
-                for (offset, _) in records {
-                    self.acknowledge(partition, epoch, offset, at);
+            Some(Waiting::Reserved { partition, then: Some(then), at }) => {
+                let Fetched::Records { records, .. } = outcome else { return };
+                let visibility = self.clients.load.consume.visibility;
+                for handle in records {
+                    let settle = match then {
+                        Then::Ack => Settle::Ack(handle),
+                        Then::Nack => Settle::Nack(handle, Duration::ZERO),
+                        Then::Extend => Settle::Extend(handle, visibility),
+                    };
+                    self.settle(partition, settle, at);
                 }
             }
-            Some(
-                Waiting::Reserved { ack: false, .. }
-                | Waiting::Produced(..)
-                | Waiting::Acked { .. },
-            )
+            Some(Waiting::Reserved { then: None, .. } | Waiting::Produced(..) | Waiting::Acked)
             | None => {}
         }
     }
 
     fn fetched(&mut self, partition: PartitionId, machine: usize, outcome: Fetched) {
-        let Fetched::Records { epoch, records, more, next } = outcome else {
+        let Fetched::Records { records, more } = outcome else {
             return self.fetch_again(partition);
         };
-        let Some(consumer) = self.clients.consumers.get_mut(&partition) else { return };
-        let looks_back = std::mem::take(&mut consumer.looks_back);
-        let Some((last, _)) = records.last() else {
-            // What was acknowledged ahead is passed over.
-            let after = next.map(|next| (epoch, next)).or(consumer.next);
-            consumer.next = after.filter(|_| !looks_back);
-            return self.fetch_later(partition, false, more);
-        };
-        let after = next.unwrap_or(last.next());
-        consumer.next = Some((epoch, after)).filter(|_| !looks_back);
-        self.plan_acks(partition, machine, epoch, &records);
-        self.fetch_later(partition, true, more);
+        if let (Some(last), Some(consumer)) =
+            (records.last(), self.clients.consumers.get_mut(&partition))
+        {
+            consumer.was = Some((last.epoch, last.offset.next()));
+        }
+        self.plan_acks(partition, machine, &records);
+        self.fetch_later(partition, more);
     }
 
-    fn plan_acks(
-        &mut self,
-        partition: PartitionId,
-        machine: usize,
-        epoch: Epoch,
-        records: &[(Offset, u64)],
-    ) {
+    fn plan_acks(&mut self, partition: PartitionId, machine: usize, records: &[Handle]) {
         let consume = self.clients.load.consume.clone();
-        for (offset, _) in records {
+        for handle in records {
             let Some(consumer) = self.clients.consumers.get_mut(&partition) else { return };
             let random = &mut consumer.random;
-            // What is handed back is as good as never acknowledged: it is delivered again.
-            if random.happens(consume.never.0) || random.happens(consume.nack.0) {
+            // It has died: after a while somebody else is given it.
+            if random.happens(consume.never.0) {
                 continue;
             }
+            let is_nacked = random.happens(consume.nack.0);
             let mut delay = random.duration(consume.lag.least..=consume.lag.most);
             if random.happens(consume.late.0) {
                 delay += consume.visibility;
             }
             let at = random.happens(consume.old_owner.0).then_some(machine);
             let twice = random.happens(consume.twice.0);
-            let ack = ClientDue::Ack(partition, epoch, *offset, at);
-            self.schedule(self.now.after(delay), Due::Client(ack.clone()));
+            let mut settle = Settle::Ack(*handle);
+            if is_nacked {
+                let rest = Duration::from_millis(random.below(2) * 300);
+                settle = Settle::Nack(*handle, rest);
+            }
+            if random.happens(consume.extend.0) {
+                let extend = Settle::Extend(*handle, consume.visibility);
+                let early = self.now.after(delay / 2);
+                self.schedule(early, Due::Client(ClientDue::Settle(partition, extend, at)));
+            }
+            let due = ClientDue::Settle(partition, settle, at);
+            self.schedule(self.now.after(delay), Due::Client(due.clone()));
             if twice {
-                self.schedule(self.now.after(2 * delay), Due::Client(ack));
+                self.schedule(self.now.after(2 * delay), Due::Client(due));
             }
         }
     }
 
-    /// Acknowledges one record, at the owner that some node names or at a given machine.
-    pub(crate) fn acknowledge(
-        &mut self,
-        partition: PartitionId,
-        epoch: Epoch,
-        offset: Offset,
-        at: Option<usize>,
-    ) {
+    /// Says what becomes of a record, to the owner that some node names or to a given machine.
+    pub(crate) fn settle(&mut self, partition: PartitionId, settle: Settle, at: Option<usize>) {
         let Some((by, to)) = self.route(partition, at) else { return };
-        let request = self.clients.request(Waiting::Acked { partition });
-        let ack = Ack { request, partition, epoch, offset };
+        let request = self.clients.request(Waiting::Acked);
+        let ack = Ack { request, partition, settle };
         self.send_as_client(by, to, request, Payload::Ack(ack));
     }
 
+    /// Whatever was not taken is delivered again in time.
     pub(super) fn ack_ended(&mut self, request: RequestNo, taken: bool) {
-        let Some(Waiting::Acked { partition }) = self.clients.waiting.remove(&request) else {
-            return;
-        };
-        if !taken && let Some(consumer) = self.clients.consumers.get_mut(&partition) {
-            // Whatever was not taken is delivered again, after what comes next.
-            consumer.looks_back = true;
+        self.clients.waiting.remove(&request);
+        if !taken {
+            self.recorder.count("consumers-refused");
         }
     }
 }
 
-const fn fetch_of(
-    request: RequestNo,
-    partition: PartitionId,
-    from: Option<(Epoch, Offset)>,
-    most: Option<usize>,
-) -> Payload {
-    Payload::Fetch(Fetch { request, partition, from, most })
+/// What is done with what a step has reserved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Then {
+    Ack,
+    Nack,
+    Extend,
 }

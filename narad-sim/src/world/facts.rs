@@ -13,7 +13,7 @@ use narad_core::mover::{self, What};
 use narad_core::node::{Event, Gating, Note, Operation, Outcome, Staging, StagingOutcome};
 use narad_core::partition::Capture;
 use narad_core::peer::{Answer, Request};
-use narad_core::{controller, host};
+use narad_core::{controller, dispatch, host};
 use narad_runtime::disk::Disk;
 use narad_runtime::store::log_dir;
 
@@ -153,6 +153,15 @@ impl World {
         }
         let at = At { machine: Some(machine), partition, ..At::default() };
         self.recorder.said(self.now, Kind::Note, name, at, || format!("{note:?}"));
+        match note {
+            Note::Dispatch(dispatch::Note::Rerouted { records, .. }) => {
+                self.recorder.count_many("rerouted", u64::from(*records));
+            }
+            Note::Salvaged { salvaged, .. } => {
+                self.recorder.count_many("salvaged", salvaged.end.0 - salvaged.from.0);
+            }
+            _ => {}
+        }
         self.observe(Fact::Noted(node, note));
         if let Note::Controller(controller::Note::Configuring(change)) = note {
             self.observe(Fact::Configuring { node, change: *change });

@@ -305,6 +305,17 @@ impl World {
             Counter::Restarts => self.recorder.count_of("restarts"),
             Counter::Elections => self.recorder.count_of("elections"),
             Counter::Refused => self.recorder.count_of("refused"),
+            Counter::ConsumersRefused => self.recorder.count_of("consumers-refused"),
+            Counter::Accepted => self.recorder.count_of("accepted"),
+            Counter::AcceptsRefused => self.recorder.count_of("accepts-refused"),
+            Counter::Backlog => {
+                let nodes = self.machines.iter().filter_map(|machine| machine.process.as_ref());
+                nodes.map(|process| process.replica.node().backlog().records).sum()
+            }
+            Counter::Rerouted => self.recorder.count_of("rerouted"),
+            Counter::ArrivedAgain => self.oracle.arrived_again(),
+            Counter::Carried => self.recorder.count_of("carried"),
+            Counter::Salvaged => self.recorder.count_of("salvaged"),
         }
     }
 
@@ -335,8 +346,8 @@ impl World {
             }
             Extent::Committed => {
                 let process = self.machines[at].process.as_ref()?;
-                let log = process.broker.find(partition)?.slot.log().ok()?;
-                log.position().committed.map_or(0, |offset| offset.0)
+                let position = process.broker.find(partition)?.slot.position().ok()?;
+                position.committed.map_or(0, |offset| offset.0)
             }
         })
     }

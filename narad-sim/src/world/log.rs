@@ -42,7 +42,7 @@ impl World {
         if is_entry {
             self.applied(machine, Event::clone(&event));
         }
-        self.tell(machine, *event);
+        self.tell_boxed(machine, event);
     }
 
     /// Sees to it that the abstract log is asked when it has something to say.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use narad_core::effects::OpId;
 use narad_core::freeze::Authority;
-use narad_core::ids::{Incarnation, Name, NodeId, PartitionId};
+use narad_core::ids::{Epoch, Incarnation, Name, NodeId, PartitionId};
 use narad_core::mover::Phase;
 use narad_core::node::Operation;
 use narad_core::peer::{Request, RequestId};
@@ -19,6 +19,8 @@ use narad_runtime::storage::Storage;
 use narad_runtime::store::PartitionStore;
 
 use super::Due;
+use super::deliver::Deliver;
+use super::ingress::Accepting;
 use super::message::Produce;
 use super::replica::Replicated;
 use crate::clock::Clock;
@@ -44,6 +46,9 @@ pub(crate) struct Machine {
     pub(crate) paused: Option<VecDeque<Due>>,
     /// Until when a pause lasts; what is told to it meanwhile waits.
     pub(crate) stuck_until: Time,
+    /// When the present pause began, and how long all earlier ones took.
+    pub(crate) paused_since: Time,
+    pub(crate) paused_for: std::time::Duration,
     /// Until when the disk does nothing at all.
     pub(crate) disk_stuck_until: Time,
     /// How much longer than usual the disk takes.
@@ -86,6 +91,7 @@ pub(crate) struct Process {
     pub(crate) next_request: u64,
     pub(crate) running: BTreeMap<OpId, Running>,
     pub(crate) appends: BTreeMap<PartitionId, Appending>,
+    pub(crate) accepting: Accepting,
     /// Freezes that wait for an append to end.
     pub(crate) freezing: BTreeMap<OpId, PartitionId>,
     pub(crate) phases: BTreeMap<PartitionId, Phase>,
@@ -130,14 +136,49 @@ impl Running {
 /// Records on their way into one log.
 #[derive(Debug, Default)]
 pub(crate) struct Appending {
-    pub(crate) waiting: VecDeque<(usize, u64, Produce)>,
+    pub(crate) waiting: VecDeque<Incoming>,
     pub(crate) batch: Option<Batch>,
+}
+
+/// Records that have reached an owner.
+#[derive(Debug)]
+pub(crate) enum Incoming {
+    /// From a producer that has found the owner itself.
+    Produced { from: usize, produce: Produce },
+    /// From the node that has accepted them.
+    Delivered { from: usize, life: u64, deliver: Box<Deliver> },
+}
+
+impl Incoming {
+    /// The reign in which they are to be appended, if the sender says so.
+    pub(crate) const fn claimed(&self) -> Option<Epoch> {
+        match self {
+            Self::Produced { .. } => None,
+            Self::Delivered { deliver, .. } => Some(deliver.epoch),
+        }
+    }
+
+    pub(crate) fn records(&self) -> Vec<Record> {
+        match self {
+            Self::Produced { produce, .. } => produce.records.clone(),
+            Self::Delivered { deliver, .. } => {
+                deliver.records.iter().map(|(_, record)| record.clone()).collect()
+            }
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Produced { produce, .. } => produce.records.len(),
+            Self::Delivered { deliver, .. } => deliver.records.len(),
+        }
+    }
 }
 
 #[derive(Debug)]
 pub(crate) struct Batch {
     pub(crate) pending: Pending,
-    pub(crate) from: Vec<(usize, u64, Produce)>,
+    pub(crate) from: Vec<Incoming>,
     pub(crate) records: Vec<Record>,
     /// Their ids.
     pub(crate) ids: Vec<u64>,

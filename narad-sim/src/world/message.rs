@@ -1,15 +1,22 @@
 //! What travels between machines.
 
-use narad_core::controller;
+use std::time::Duration;
+
+use narad_core::cursor::Handle;
+use narad_core::dispatch::SendFault;
 use narad_core::effects::OpId;
 use narad_core::ids::{Epoch, Offset, PartitionId};
 use narad_core::metastore::Entry;
-use narad_core::node::{Note, Operation};
+use narad_core::node::{Note, Operation, Shipping};
 use narad_core::peer::{self, Request};
+use narad_core::{controller, dispatch};
 use narad_runtime::copy::{CopyRequest, SourceError};
+use narad_runtime::ingress::Parcel;
 use narad_runtime::log::Record;
 
 use super::clients::RequestNo;
+use super::deliver::Deliver;
+use super::ingress::Accept;
 use crate::scenario::vocabulary::{call_name, command_name};
 
 /// Something on its way.
@@ -59,6 +66,19 @@ pub(crate) enum Payload {
         bytes: Vec<u8>,
         ended: Ended,
     },
+    /// Records for a topic, at whatever node.
+    Accept(Accept),
+    AcceptAnswer {
+        request: RequestNo,
+        outcome: Produced,
+    },
+    /// Accepted records for the owner of their partition.
+    Deliver(Box<Deliver>),
+    Delivered {
+        to_life: u64,
+        op: OpId,
+        result: Result<(), SendFault>,
+    },
     Produce(Produce),
     Produced {
         request: RequestNo,
@@ -72,6 +92,8 @@ pub(crate) enum Payload {
     Ack(Ack),
     Acked {
         request: RequestNo,
+        /// The name of what was asked.
+        of: &'static str,
         taken: bool,
     },
 }
@@ -105,32 +127,53 @@ pub(crate) enum Produced {
 pub(crate) struct Fetch {
     pub(crate) request: RequestNo,
     pub(crate) partition: PartitionId,
-    /// Where the consumer wants to go on, if it knows.
-    pub(crate) from: Option<(Epoch, Offset)>,
-    /// Most records that it wants; as many as fit an answer without it.
-    pub(crate) most: Option<usize>,
+    /// Where the consumer was before, and in which reign.
+    pub(crate) was: Option<(Epoch, Offset)>,
+    /// Most records that it wants.
+    pub(crate) most: usize,
+    /// For how long.
+    pub(crate) visibility: Duration,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) enum Fetched {
     /// `more`: whether there are records behind them.
     Records {
-        epoch: Epoch,
-        records: Vec<(Offset, u64)>,
+        records: Vec<Handle>,
         more: bool,
-        /// Where what comes behind them begins, also if all of them are acknowledged already.
-        next: Option<Offset>,
     },
     Refused,
 }
 
-/// A consumer has dealt with a record.
+/// A consumer says what becomes of a record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ack {
     pub(crate) request: RequestNo,
     pub(crate) partition: PartitionId,
-    pub(crate) epoch: Epoch,
-    pub(crate) offset: Offset,
+    pub(crate) settle: Settle,
+}
+
+/// What becomes of a record.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Settle {
+    /// It is done with.
+    Ack(Handle),
+    /// So is this one, whoever has it.
+    Offset(Epoch, Offset),
+    /// It is handed back, and free after a while.
+    Nack(Handle, Duration),
+    /// It takes longer.
+    Extend(Handle, Duration),
+}
+
+impl Settle {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Ack(_) | Self::Offset(..) => "ack",
+            Self::Nack(..) => "nack",
+            Self::Extend(..) => "extend",
+        }
+    }
 }
 
 impl Payload {
@@ -144,12 +187,16 @@ impl Payload {
             Self::Refused { .. } => "unreachable",
             Self::Copy { .. } => "copy",
             Self::Bytes { .. } => "copy-answer",
+            Self::Accept(_) => "accept",
+            Self::AcceptAnswer { .. } => "accept-answer",
+            Self::Deliver(_) => "deliver",
+            Self::Delivered { .. } => "deliver-answer",
             Self::Produce(_) => "produce",
             Self::Produced { .. } => "produce-answer",
             Self::Fetch(_) => "fetch",
             Self::Fetched { .. } => "fetch-answer",
-            Self::Ack(_) => "ack",
-            Self::Acked { .. } => "ack-answer",
+            Self::Ack(ack) => ack.settle.name(),
+            Self::Acked { of, .. } => settled_name(of),
         }
     }
 
@@ -169,6 +216,13 @@ impl Payload {
         self.entry().map_or("", |entry| command_name(&entry.command))
     }
 
+    /// There is another copy of it somewhere: nobody can say of it that it was not taken.
+    pub(crate) const fn is_copied(&mut self) {
+        if let Self::Deliver(deliver) = self {
+            deliver.is_only = false;
+        }
+    }
+
     /// Changes bytes that nothing but a checksum protects; whatever else is garbled does not
     /// arrive at all, since a frame with a wrong checksum ends its connection.
     pub(crate) fn corrupt(&mut self) {
@@ -184,6 +238,10 @@ impl Payload {
             | Self::Answer { .. }
             | Self::Refused { .. }
             | Self::Copy { .. }
+            | Self::Accept(_)
+            | Self::AcceptAnswer { .. }
+            | Self::Deliver(_)
+            | Self::Delivered { .. }
             | Self::Produce(_)
             | Self::Produced { .. }
             | Self::Fetch(_)
@@ -198,6 +256,14 @@ impl Payload {
         const SMALL: u64 = 128;
         match self {
             Self::Raft { bytes, .. } | Self::Bytes { bytes, .. } => SMALL + bytes.len() as u64,
+            Self::Accept(accept) => {
+                let bytes = accept.parcels.iter().map(Parcel::encoded_bytes).sum::<usize>();
+                SMALL + bytes as u64
+            }
+            Self::Deliver(deliver) => {
+                let bytes = deliver.records.iter().map(|(_, record)| record.encoded_bytes());
+                SMALL + bytes.sum::<usize>() as u64
+            }
             Self::Produce(produce) => {
                 let bytes = produce.records.iter().map(Record::encoded_bytes).sum::<usize>();
                 SMALL + bytes as u64
@@ -209,6 +275,8 @@ impl Payload {
             | Self::Answer { .. }
             | Self::Refused { .. }
             | Self::Copy { .. }
+            | Self::AcceptAnswer { .. }
+            | Self::Delivered { .. }
             | Self::Produced { .. }
             | Self::Fetch(_)
             | Self::Fetched { .. }
@@ -223,11 +291,13 @@ impl Payload {
                 Request::List { partition, .. }
                 | Request::Prepare { partition, .. }
                 | Request::Renew { partition, .. }
-                | Request::Release { partition, .. } => Some(*partition),
+                | Request::Release { partition, .. }
+                | Request::TakeAcks { partition, .. } => Some(*partition),
                 Request::Propose(entry) => entry.command.partition(),
                 Request::Heartbeat { .. } | Request::Join { .. } => None,
             },
             Self::Copy { range, .. } => Some(range.partition),
+            Self::Deliver(deliver) => Some(deliver.partition),
             Self::Produce(produce) => Some(produce.partition),
             Self::Fetch(fetch) => Some(fetch.partition),
             Self::Ack(ack) => Some(ack.partition),
@@ -235,10 +305,22 @@ impl Payload {
             | Self::Answer { .. }
             | Self::Refused { .. }
             | Self::Bytes { .. }
+            | Self::Accept(_)
+            | Self::AcceptAnswer { .. }
+            | Self::Delivered { .. }
             | Self::Produced { .. }
             | Self::Fetched { .. }
             | Self::Acked { .. } => None,
         }
+    }
+}
+
+/// Returns what the answer to a consumer's word is called.
+const fn settled_name(word: &'static str) -> &'static str {
+    match word.as_bytes() {
+        b"nack" => "nack-answer",
+        b"extend" => "extend-answer",
+        _ => "ack-answer",
     }
 }
 
@@ -251,6 +333,7 @@ const fn answer_name(question: &'static str) -> &'static str {
         b"prepare" => "prepare-answer",
         b"renew" => "renew-answer",
         b"release" => "release-answer",
+        b"take-acks" => "take-acks-answer",
         _ => "propose-answer",
     }
 }
@@ -262,12 +345,16 @@ pub(crate) fn partition_of(operation: &Operation) -> Option<PartitionId> {
         Operation::Inspect(partition)
         | Operation::Host(partition, _)
         | Operation::Stage(partition, _)
-        | Operation::Gate(partition, _) => Some(*partition),
+        | Operation::Gate(partition, _)
+        | Operation::Ship(Shipping::Send { partition, .. } | Shipping::Salvage { partition, .. }) => {
+            Some(*partition)
+        }
         Operation::Call { request, .. } => match request {
             Request::List { partition, .. }
             | Request::Prepare { partition, .. }
             | Request::Renew { partition, .. }
-            | Request::Release { partition, .. } => Some(*partition),
+            | Request::Release { partition, .. }
+            | Request::TakeAcks { partition, .. } => Some(*partition),
             Request::Propose(entry) => entry.command.partition(),
             Request::Heartbeat { .. } | Request::Join { .. } => None,
         },
@@ -276,6 +363,7 @@ pub(crate) fn partition_of(operation: &Operation) -> Option<PartitionId> {
         | Operation::Configure(_)
         | Operation::Transfer { .. }
         | Operation::NextIncarnation
+        | Operation::Ship(Shipping::Checkpoint(_) | Shipping::Carry(_))
         | Operation::Watermarks(_)
         | Operation::CloseAccept
         | Operation::OpenAccept => None,
@@ -289,9 +377,25 @@ pub(crate) const fn partition_noted(note: &Note) -> Option<PartitionId> {
         | Note::Handoff(partition, _)
         | Note::Host(partition, _)
         | Note::SetAside(partition, _)
+        | Note::Salvaged { partition, .. }
+        | Note::AcksForwarded { partition, .. }
+        | Note::Dispatch(
+            dispatch::Note::Held { partition, .. }
+            | dispatch::Note::Resumed(partition)
+            | dispatch::Note::Rerouted { from: partition, .. },
+        )
         | Note::Controller(controller::Note::TargetGivenUp { partition, .. }) => Some(*partition),
-        Note::Controller(_) | Note::Lease(_) | Note::Leader(_) | Note::Retired | Note::Stale(_) => {
-            None
-        }
+        Note::Dispatch(
+            dispatch::Note::Dropped { .. }
+            | dispatch::Note::Carried { .. }
+            | dispatch::Note::Damaged { .. }
+            | dispatch::Note::LogFault
+            | dispatch::Note::Stale(_),
+        )
+        | Note::Controller(_)
+        | Note::Lease(_)
+        | Note::Leader(_)
+        | Note::Retired
+        | Note::Stale(_) => None,
     }
 }

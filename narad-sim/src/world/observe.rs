@@ -202,6 +202,11 @@ impl Recorder {
         *self.counts.entry(name).or_default() += 1;
     }
 
+    /// Counts so many of something else.
+    pub(crate) fn count_many(&mut self, name: &'static str, count: u64) {
+        *self.counts.entry(name).or_default() += count;
+    }
+
     /// Returns how often something else happened.
     pub(crate) fn count_of(&self, name: &str) -> u64 {
         self.counts.get(name).copied().unwrap_or(0)

@@ -6,14 +6,18 @@ mod hazard;
 
 use std::time::Duration;
 
+use narad_core::dispatch::SendFault;
 use narad_core::effects::OpId;
 use narad_core::ids::{NodeId, PartitionId};
 use narad_core::metastore::Entry;
 use narad_core::mover::Fault;
-use narad_core::node::{CallFault, Event, Gating, Operation, Outcome, Staging, StagingOutcome};
+use narad_core::node::{
+    CallFault, Event, Gating, Operation, Outcome, Shipping, Staging, StagingOutcome,
+};
 use narad_core::peer::Request;
 
 use self::endings::{ending_of, failed};
+use super::deliver::sent;
 use super::machine::Running;
 use super::message::{Message, Payload};
 use super::script::{Moment, Verdict};
@@ -34,7 +38,9 @@ struct About {
 impl World {
     fn about(operation: &Operation) -> About {
         let peer = match operation {
-            Operation::Call { to, .. } | Operation::Transfer { to } => Some(*to),
+            Operation::Call { to, .. }
+            | Operation::Transfer { to }
+            | Operation::Ship(Shipping::Send { to, .. }) => Some(*to),
             Operation::Stage(_, Staging::Copy { source, .. }) => Some(*source),
             _ => None,
         };
@@ -118,7 +124,7 @@ impl World {
 
     /// Whoever asked a question waits only so long for its answer, also where it is held up.
     fn lose_patience_later(&mut self, machine: usize, op: OpId, operation: &Operation) {
-        if let Operation::Call { .. } = operation {
+        if let Operation::Call { .. } | Operation::Ship(Shipping::Send { .. }) = operation {
             let limit = self.in_local_time(machine, self.setup.config.request_timeout);
             self.local(machine, limit, Local::GiveUp(op));
         }
@@ -140,7 +146,7 @@ impl World {
         let Some(process) = self.machines[machine].process.as_ref() else { return };
         let Some(running) = process.running.get(&op) else { return };
         match running.operation {
-            Operation::Call { .. } => {
+            Operation::Call { .. } | Operation::Ship(Shipping::Send { .. }) => {
                 let limit = self.in_local_time(machine, self.setup.config.request_timeout);
                 self.local(machine, limit, Local::GiveUp(op));
             }
@@ -169,7 +175,7 @@ impl World {
         let Some(process) = self.machines[machine].process.as_ref() else { return };
         let Some(running) = process.running.get(&op) else { return };
         match &running.operation.clone() {
-            Operation::Call { .. } => {
+            Operation::Call { .. } | Operation::Ship(Shipping::Send { .. }) => {
                 let limit = self.in_local_time(machine, self.setup.config.request_timeout);
                 self.local(machine, limit, Local::GiveUp(op));
                 self.perform(machine, op);
@@ -193,7 +199,10 @@ impl World {
             Operation::NextIncarnation
             | Operation::Inspect(_)
             | Operation::Host(..)
-            | Operation::Stage(..) => true,
+            | Operation::Stage(..)
+            | Operation::Ship(
+                Shipping::Checkpoint(_) | Shipping::Carry(_) | Shipping::Salvage { .. },
+            ) => true,
             Operation::Gate(_, gating) => {
                 matches!(gating, Gating::List { .. } | Gating::Freeze { .. })
             }
@@ -203,6 +212,7 @@ impl World {
             | Operation::Configure(_)
             | Operation::Transfer { .. }
             | Operation::Call { .. }
+            | Operation::Ship(Shipping::Send { .. })
             | Operation::Watermarks(_)
             | Operation::CloseAccept
             | Operation::OpenAccept => false,
@@ -321,6 +331,9 @@ impl World {
             Operation::Call { .. } => {
                 self.done(machine, op, Outcome::Call(Err(CallFault::TimedOut)));
             }
+            Operation::Ship(Shipping::Send { .. }) => {
+                self.done(machine, op, sent(Err(SendFault::TimedOut)));
+            }
             Operation::Stage(_, Staging::Copy { .. }) => {
                 let outcome = StagingOutcome::Copy(Err(Fault::TimedOut));
                 self.done(machine, op, Outcome::Stage(outcome));
@@ -339,6 +352,10 @@ impl World {
         } else if let Some(partition) = process.freezing.get(&op).copied() {
             process.broker.seat(partition).slot.give_up(op);
             self.answer_freezes(machine, partition);
+        } else if let Operation::Ship(Shipping::Send { .. }) = running.operation {
+            let soon = self.now.after(Duration::from_micros(20));
+            let outcome = sent(Err(SendFault::TimedOut));
+            self.local(machine, soon, Local::Done(op, Box::new(outcome)));
         }
     }
 

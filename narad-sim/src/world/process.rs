@@ -18,6 +18,7 @@ use narad_runtime::storage::Storage;
 use narad_runtime::store::identity::{self, Identity};
 use narad_runtime::store::{PartitionStore, SegmentStore};
 
+use super::ingress::Accepting;
 use super::machine::{Ground, Process, Saved};
 use super::observe::At;
 use super::replica::{Hearing, Replicated, Seat};
@@ -112,8 +113,13 @@ impl World {
         if has_started && is_lost {
             return Err("the replicated log is missing: restore it, or replace the node".into());
         }
+        if !has_started {
+            Accepting::create(&it.disk).map_err(|e| text(&e))?;
+        }
         let life = identity::next_incarnation(&it.disk).map_err(|e| text(&e))?;
         let disk: Arc<dyn Disk> = Arc::new(it.disk.clone());
+        let opened = Accepting::open(Arc::clone(&disk), self.setup.log_limits);
+        let (accepting, accepted) = opened.map_err(|e| text(&e))?;
         let store = SegmentStore::new(disk, self.setup.log_limits).map_err(|e| text(&e))?;
         let store: Arc<dyn PartitionStore> = Arc::new(store);
         let found = store.recover().map_err(|e| text(&e))?;
@@ -126,7 +132,7 @@ impl World {
         let who =
             Me { node, name: it.name.clone(), store_uuid: me.store, addrs: addresses(machine) };
         let config = Config { jitter_seed: self.setup.seed ^ node.0, ..self.setup.config.clone() };
-        let seat = Seat { now: local, me: who, incarnation: life, config, held };
+        let seat = Seat { now: local, me: who, incarnation: life, config, held, accepted };
         let mut actions = Actions { listens: true, ..Actions::default() };
         let raft = it.log.clone();
         self.remember_node(node, machine);
@@ -153,6 +159,7 @@ impl World {
             next_request: 0,
             running: BTreeMap::new(),
             appends: BTreeMap::new(),
+            accepting,
             freezing: BTreeMap::new(),
             phases: BTreeMap::new(),
             spins: (now, 0),
@@ -177,6 +184,8 @@ impl World {
     pub(crate) fn stop(&mut self, machine: usize) {
         if let Some(process) = &self.machines[machine].process {
             process.broker.flush_positions();
+            // What cannot be noted is brought to its owners once more.
+            let _ = process.accepting.log.close();
         }
         self.end_process(machine, End::Stopped, narad_runtime::disk::MemDisk::kill);
     }
@@ -245,6 +254,9 @@ impl World {
             return;
         }
         self.recorder.line(self.now, Kind::Fault, "pause", Some(machine), None, None);
+        if it.paused.is_none() {
+            it.paused_since = self.now;
+        }
         it.paused.get_or_insert_default();
         it.stuck_until = until;
         self.schedule(until, Due::GoOn(machine, until));
@@ -255,7 +267,9 @@ impl World {
     pub(crate) fn go_on(&mut self, machine: usize) {
         let now = self.now;
         self.machines[machine].clock.go(now);
-        let Some(missed) = self.machines[machine].paused.take() else { return };
+        let it = &mut self.machines[machine];
+        let Some(missed) = it.paused.take() else { return };
+        it.paused_for += now.since(it.paused_since);
         self.recorder.line(now, Kind::Fault, "resume", Some(machine), None, None);
         for due in missed {
             self.schedule(now, due);

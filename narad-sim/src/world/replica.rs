@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use narad_core::config::Config;
+use narad_core::dispatch::{Found, Waybill};
 use narad_core::effects::{Deadline, Effects, OpId};
 use narad_core::ids::{Incarnation, NodeId, PartitionId};
 use narad_core::metastore::{Entry, State};
@@ -29,12 +30,16 @@ pub(crate) struct Seat {
     pub(crate) incarnation: Incarnation,
     pub(crate) config: Config,
     pub(crate) held: BTreeSet<PartitionId>,
+    /// What its ingress log holds.
+    pub(crate) accepted: Found<Vec<Waybill>>,
 }
 
 impl Seat {
     fn node(self, state: State, first: &mut Effects<Effect>) -> Node {
-        let Self { now, me, incarnation, config, held } = self;
-        Node::new(now, me, incarnation, config, state, held, first)
+        let Self { now, me, incarnation, config, held, accepted } = self;
+        let mut node = Node::new(now, me, incarnation, config, state, held, first);
+        node.resume_ingress(accepted, first);
+        node
     }
 }
 
@@ -121,7 +126,7 @@ impl Replicated {
     /// Returns the term of Raft; the abstract log has none.
     pub(crate) fn term(&self) -> u64 {
         match self {
-            Self::Raft(replica) => replica.raft().status().leadership.term.0,
+            Self::Raft(replica) => replica.raft().leadership().term.0,
             Self::Abstract(_) => 0,
         }
     }

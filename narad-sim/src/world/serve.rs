@@ -1,22 +1,21 @@
-//! What a node does for producers and consumers.
+//! What a node does for producers that have found it, and with its logs in time.
 
 use std::time::Duration;
 
+use narad_core::dispatch::SendFault;
 use narad_core::ids::{ByteCount, Epoch, Offset, PartitionId};
 use narad_core::node::Event;
-use narad_core::planted::{Bug, is_planted};
 use narad_runtime::broker::SlotError;
 use narad_runtime::disk::{MemDisk, mem};
 use narad_runtime::log::{Record, Retention, scan};
 use narad_runtime::store::log_dir;
 
-use super::machine::Batch;
-use super::message::{Ack, Fetch, Fetched, Message, Payload, Produce, Produced};
+use super::machine::{Batch, Incoming};
+use super::message::{Message, Payload, Produce, Produced};
 use super::records::id_of;
 use super::script::{Moment, Verdict};
-use super::traffic::address;
 use super::{Due, Local, World};
-use crate::oracle::{Fact, Read};
+use crate::oracle::Fact;
 use crate::scenario::vocabulary::COMMIT;
 use crate::scenario::{Ending, Stage};
 use crate::time::Time;
@@ -30,11 +29,15 @@ impl World {
     const APPEND_RECORDS_MAX: usize = 256;
 
     /// Records have reached the node that some dispatcher takes for the owner.
-    pub(super) fn produced_at(&mut self, machine: usize, from: usize, life: u64, produce: Produce) {
+    pub(super) fn produced_at(&mut self, machine: usize, from: usize, produce: Produce) {
+        self.take_in(machine, produce.partition, Incoming::Produced { from, produce });
+    }
+
+    /// Records are to be appended, behind those that wait already.
+    pub(super) fn take_in(&mut self, machine: usize, partition: PartitionId, incoming: Incoming) {
         let process = self.machines[machine].process.as_mut().expect("it runs");
-        let partition = produce.partition;
         let appending = process.appends.entry(partition).or_default();
-        appending.waiting.push_back((from, life, produce));
+        appending.waiting.push_back(incoming);
         if appending.batch.is_none() {
             self.begin_batch(machine, partition);
         }
@@ -53,16 +56,27 @@ impl World {
             return;
         }
         let seat = process.broker.seat(partition);
-        let Ok(pending) = seat.slot.begin(None) else {
-            let refused: Vec<_> = appending.waiting.drain(..).collect();
-            self.recorder.count("refused");
-            return self.reply_to_producers(machine, refused, Produced::Refused);
+        // One append claims one reign.
+        let claimed = appending.waiting.front().and_then(Incoming::claimed);
+        let joins = |one: &Incoming| one.claimed() == claimed;
+        let pending = match seat.slot.begin(claimed) {
+            Ok(pending) => pending,
+            Err(error) => {
+                let others = appending.waiting.iter().position(|one| !joins(one));
+                let all = others.unwrap_or(appending.waiting.len());
+                let refused: Vec<_> = appending.waiting.drain(..all).collect();
+                self.recorder.count("refused");
+                self.reply_to_senders(machine, refused, &Err(error.send_fault()));
+                // Whoever claims another reign may be luckier.
+                return self.begin_batch(machine, partition);
+            }
         };
-        let (mut from, mut records): (Vec<_>, Vec<Record>) = (Vec::new(), Vec::new());
+        let mut from = Vec::with_capacity(appending.waiting.len().min(Self::APPEND_RECORDS_MAX));
+        let mut records: Vec<Record> = Vec::new();
         while records.len() < Self::APPEND_RECORDS_MAX {
-            let Some((client, life, mut produce)) = appending.waiting.pop_front() else { break };
-            records.append(&mut produce.records);
-            from.push((client, life, produce));
+            let Some(next) = appending.waiting.pop_front_if(|one| joins(one)) else { break };
+            records.append(&mut next.records());
+            from.push(next);
         }
         let (epoch, node) = (pending.epoch(), it.node);
         let ids = records.iter().map(id_of).collect();
@@ -158,14 +172,14 @@ impl World {
                 let epoch = committed.epoch;
                 self.observe(Fact::Acknowledged { node, partition, epoch, first, ids: &ids });
                 self.news(partition);
-                self.reply_to_producers(machine, from, Produced::Acknowledged);
+                self.reply_to_senders(machine, from, &Ok((epoch, first)));
             }
             Err(error) => {
                 if is_durable && matches!(error, SlotError::Refused(_)) {
                     self.observe(Fact::AckRefused { node, partition, epoch, first, ids: &ids });
                 }
                 self.recorder.count("refused");
-                self.reply_to_producers(machine, from, Produced::Refused);
+                self.reply_to_senders(machine, from, &Err(error.send_fault()));
             }
         }
         let moment = Moment {
@@ -180,100 +194,32 @@ impl World {
         self.begin_batch(machine, partition);
     }
 
-    fn reply_to_producers(
+    /// Answers everybody who has sent records: `first` is where those of the first begin.
+    fn reply_to_senders(
         &mut self,
         machine: usize,
-        to: Vec<(usize, u64, Produce)>,
-        outcome: Produced,
+        senders: Vec<Incoming>,
+        result: &Result<(Epoch, Offset), SendFault>,
     ) {
         let life = self.machines[machine].life;
-        for (client, _, produce) in to {
-            let payload = Payload::Produced { request: produce.request, outcome };
-            self.send(Message { from: machine, to: client, life, payload, line: 0 });
-        }
-    }
-
-    /// A consumer wants what comes next.
-    pub(super) fn fetched_at(&mut self, machine: usize, from: usize, fetch: &Fetch) {
-        let process = self.machines[machine].process.as_ref().expect("it runs");
-        let partition = fetch.partition;
-        let bandwidth = self.net.bandwidth(address(machine), address(from));
-        let bytes_max = Self::fetch_bytes_max(bandwidth);
-        let next = read_next(process, fetch, bytes_max);
-        let outcome = if let Some((epoch, hwm, records, more, next)) = next {
-            self.goes_on(machine, fetch, epoch);
-            self.handed_out(partition, machine, epoch, hwm, &records);
-            Fetched::Records { epoch, records, more, next }
-        } else {
-            if let Some(node) = self.machines[machine].node {
-                self.observe(Fact::ReadRefused(node, partition));
-            }
-            Fetched::Refused
-        };
-        let payload = Payload::Fetched { request: fetch.request, outcome };
-        let life = self.machines[machine].life;
-        self.send(Message { from: machine, to: from, life, payload, line: 0 });
-    }
-
-    /// Tells of a consumer that was in an earlier reign and goes on in this one.
-    fn goes_on(&mut self, machine: usize, fetch: &Fetch, epoch: Epoch) {
-        let Some(was) = fetch.from.filter(|(of, _)| *of < epoch) else { return };
-        let it = &self.machines[machine];
-        let (Some(node), Some(process)) = (it.node, it.process.as_ref()) else { return };
-        if let Some(from) = goes_on_at(process, fetch, epoch) {
-            self.observe(Fact::GoesOn { node, partition: fetch.partition, was, from });
-        }
-    }
-
-    /// Tells of records that a consumer is given, run by run: there are gaps where some were
-    /// acknowledged before.
-    fn handed_out(
-        &mut self,
-        partition: PartitionId,
-        machine: usize,
-        epoch: Epoch,
-        hwm: Offset,
-        records: &[(Offset, u64)],
-    ) {
-        let Some(node) = self.machines[machine].node else { return };
-        for run in records.chunk_by(|(one, _), (next, _)| one.next() == *next) {
-            let ids: Vec<u64> = run.iter().map(|(_, id)| *id).collect();
-            let (first, how) = (run[0].0, Read::Reserved);
-            self.recorder.records(self.now, Kind::Read, machine, partition, ids.len());
-            self.observe(Fact::Delivered { node, partition, epoch, first, ids: &ids, hwm, how });
-        }
-    }
-
-    /// A consumer acknowledges a record.
-    pub(super) fn acked_at(&mut self, machine: usize, from: usize, ack: Ack) {
-        let Ack { request, partition, epoch, offset } = ack;
-        let now = self.now;
-        let it = &mut self.machines[machine];
-        let process = it.process.as_mut().expect("it runs");
-        process.ground.set_now(it.clock.local(now));
-        let mut position = None;
-        let taken = process.broker.find(partition).is_some_and(|seat| {
-            let taken = seat.slot.acknowledge(epoch, |log| {
-                let after = log.ack(offset)?;
-                // Only if it has moved past the record can it have moved at all.
-                if after.committed > Some(offset) {
-                    position = Some((after, log.bounds().hwm));
+        let mut result = *result;
+        for sender in senders {
+            let records = sender.len() as u64;
+            match sender {
+                Incoming::Produced { from: to, produce } => {
+                    let taken = result.is_ok();
+                    let outcome = if taken { Produced::Acknowledged } else { Produced::Refused };
+                    let payload = Payload::Produced { request: produce.request, outcome };
+                    self.send(Message { from: machine, to, life, payload, line: 0 });
                 }
-                Ok(())
-            });
-            taken.is_ok()
-        });
-        if let (true, Some(node)) = (taken, it.node) {
-            let fetched = epoch;
-            self.observe(Fact::ConsumerAck { node, partition, epoch, fetched, offset });
-            if let Some((position, hwm)) = &position {
-                let hwm = *hwm;
-                self.observe(Fact::Position { node, partition, epoch, position, hwm });
+                Incoming::Delivered { from, life, deliver } => {
+                    self.delivery_ended(machine, (from, life), &deliver, result);
+                }
+            }
+            if let Ok((_, first)) = &mut result {
+                first.0 += records;
             }
         }
-        let payload = Payload::Acked { request, taken };
-        let life = self.machines[machine].life;
-        self.send(Message { from: machine, to: from, life, payload, line: 0 });
     }
 
     /// Applies retention to the log of an owner.
@@ -287,7 +233,9 @@ impl World {
             Ok(Some(_)) => seat.slot.log().ok().map(|log| log.bounds().start),
             // What failed half-way may have given records up all the same, on the disk alone.
             Err(SlotError::Log(_)) => self.start_written(machine, partition),
-            Ok(None) | Err(SlotError::Refused(_) | SlotError::NotOpen) => None,
+            Ok(None) | Err(SlotError::Refused(_) | SlotError::NotOpen | SlotError::Consumer(_)) => {
+                None
+            }
         };
         if let Some(start) = start {
             self.observe(Fact::Retained { node, partition, start });
@@ -326,41 +274,4 @@ impl World {
             let _ = process.store.sweep_trash(older_than, FILES_MAX);
         }
     }
-}
-
-/// Reign, high watermark, what comes next, whether there is more of it, and where.
-type Next = (Epoch, Offset, Vec<(Offset, u64)>, bool, Option<Offset>);
-
-fn read_next(process: &super::machine::Process, fetch: &Fetch, bytes_max: usize) -> Option<Next> {
-    let seat = process.broker.find(fetch.partition)?;
-    let (log, epoch) = seat.slot.readable().ok()?;
-    let bounds = log.bounds();
-    let position = log.position();
-    let committed = position.committed.unwrap_or(bounds.start).max(bounds.start);
-    let from = goes_on_at(process, fetch, epoch).map_or(committed, |from| from.max(committed));
-    let mut records = log.read(from, bytes_max).ok()?;
-    if let Some(most) = fetch.most {
-        records.retain(|(offset, _)| !position.acked_ahead.contains(offset));
-        records.truncate(most);
-    }
-    let next = records.last().map(|(last, _)| last.next());
-    let more = next.is_some_and(|next| next < bounds.hwm);
-    let records = records
-        .iter()
-        .filter(|(offset, _)| !position.acked_ahead.contains(offset))
-        .map(|(offset, record)| (*offset, id_of(record)))
-        .collect();
-    Some((epoch, bounds.hwm, records, more, next))
-}
-
-/// Returns where a consumer goes on that was somewhere before: of an earlier reign, where the next
-/// one begins, if it was past that (H15). `None` if it was nowhere, or in a reign that is none here.
-fn goes_on_at(process: &super::machine::Process, fetch: &Fetch, epoch: Epoch) -> Option<Offset> {
-    let (of, at) = fetch.from?;
-    if of == epoch || is_planted(Bug::PositionNotClamped) {
-        return Some(at);
-    }
-    let row = process.replica.node().state().assignment(fetch.partition)?;
-    let next = row.lineage.iter().find(|reign| reign.epoch > of)?;
-    Some(at.min(next.start))
 }

@@ -16,6 +16,7 @@ use narad_runtime::wire::Wire as _;
 
 use super::clients::Clients;
 use super::copy::RATE_MIN;
+use super::ingress::Accepting;
 use super::machine::Machine;
 use super::observe::{At, Recorder, Sink};
 use super::script::Script;
@@ -158,6 +159,7 @@ fn machine(setup: &Setup, at: usize, genesis: &State, random: &Random) -> Machin
         let mut me = me.expect("an empty disk takes an identity");
         me.join(&disk, World::CLUSTER, node).expect("it belongs to nobody yet");
         identity::next_incarnation(&disk).expect("a good disk counts");
+        Accepting::create(&disk).expect("a good disk takes an empty log");
         log = is_raft.then(|| founded(node, genesis));
     }
     Machine {
@@ -170,6 +172,8 @@ fn machine(setup: &Setup, at: usize, genesis: &State, random: &Random) -> Machin
         life: 0,
         paused: None,
         stuck_until: Time::ZERO,
+        paused_since: Time::ZERO,
+        paused_for: std::time::Duration::ZERO,
         disk_stuck_until: Time::ZERO,
         slower_by: std::time::Duration::ZERO,
         throttled_until: Time::ZERO,

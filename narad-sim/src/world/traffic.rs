@@ -28,7 +28,12 @@ impl Payload {
             Self::Raft { .. } => Lane::Raft,
             Self::Request { .. } | Self::Answer { .. } | Self::Refused { .. } => Lane::Peer,
             Self::Copy { .. } | Self::Bytes { .. } => Lane::Bulk,
-            Self::Produce(_)
+            // Bringing records to their owner is as much traffic as producing them there.
+            Self::Accept(_)
+            | Self::AcceptAnswer { .. }
+            | Self::Deliver(_)
+            | Self::Delivered { .. }
+            | Self::Produce(_)
             | Self::Produced { .. }
             | Self::Fetch(_)
             | Self::Fetched { .. }
@@ -83,10 +88,12 @@ impl World {
             Verdict::Later(at) => self.schedule(at, Due::Arrive(Box::new(message))),
             Verdict::Hold(label) => self.script.keep(label, Due::Arrive(Box::new(message))),
             Verdict::Record(label) => {
+                message.payload.is_copied();
                 self.script.record(label, Due::Arrive(Box::new(message.clone())));
                 self.transmit(message);
             }
             Verdict::Twice(at) => {
+                message.payload.is_copied();
                 self.schedule(at, Due::Arrive(Box::new(message.clone())));
                 self.transmit(message);
             }
@@ -99,15 +106,18 @@ impl World {
     }
 
     /// Gives a message to the network, which decides when it arrives, how often, and whether.
-    pub(super) fn transmit(&mut self, message: Message) {
+    pub(super) fn transmit(&mut self, mut message: Message) {
         let (from, to) = (address(message.from), address(message.to));
         let (lane, bytes) = (message.payload.lane(), message.payload.size());
-        if matches!(message.payload, Payload::Produce(_)) && self.net.is_full(self.now, from, to) {
+        if matches!(message.payload, Payload::Produce(_) | Payload::Accept(_))
+            && self.net.is_full(self.now, from, to)
+        {
             return self.refuse(message);
         }
         match self.net.send(self.now, from, to, lane, bytes) {
             Fate::Arrives { at, again } => {
                 if let Some(again) = again {
+                    message.payload.is_copied();
                     self.recorder.count_fault("duplicate");
                     self.schedule(again, Due::Arrive(Box::new(message.clone())));
                 }
@@ -183,8 +193,14 @@ impl World {
             Verdict::Drop => return self.lost(&message, "the scenario"),
             Verdict::Later(at) => return self.schedule(at, Due::Deliver(message)),
             Verdict::Hold(label) => return self.script.keep(label, Due::Deliver(message)),
-            Verdict::Record(label) => self.script.record(label, Due::Deliver(message.clone())),
-            Verdict::Twice(at) => self.schedule(at, Due::Deliver(message.clone())),
+            Verdict::Record(label) => {
+                message.payload.is_copied();
+                self.script.record(label, Due::Deliver(message.clone()));
+            }
+            Verdict::Twice(at) => {
+                message.payload.is_copied();
+                self.schedule(at, Due::Deliver(message.clone()));
+            }
             Verdict::Corrupt => message.payload.corrupt(),
             Verdict::Fail(_) | Verdict::Gone => return self.refuse(*message),
             Verdict::Crash(_, keep, lasting) => {
@@ -253,12 +269,21 @@ impl World {
                     self.write_range(to, op, bytes, ended);
                 }
             }
-            Payload::Produce(produce) => self.produced_at(to, from, life, produce),
+            Payload::Accept(accept) => self.accepts(to, from, accept),
+            Payload::Deliver(deliver) => self.delivered_at(to, from, life, deliver),
+            Payload::Delivered { to_life, op, result } => {
+                if self.machines[to].life == to_life && self.machines[to].process.is_some() {
+                    self.shipped(to, op, result);
+                }
+            }
+            Payload::Produce(produce) => self.produced_at(to, from, produce),
             Payload::Fetch(fetch) => self.fetched_at(to, from, &fetch),
             Payload::Ack(ack) => self.acked_at(to, from, ack),
-            Payload::Produced { request, outcome } => self.produce_ended(request, outcome),
+            Payload::Produced { request, outcome } | Payload::AcceptAnswer { request, outcome } => {
+                self.produce_ended(request, outcome);
+            }
             Payload::Fetched { request, outcome } => self.fetch_ended(request, outcome),
-            Payload::Acked { request, taken } => self.ack_ended(request, taken),
+            Payload::Acked { request, taken, .. } => self.ack_ended(request, taken),
         }
     }
 
@@ -325,6 +350,14 @@ impl World {
                     self.feed(from, Input::Unreachable(peer));
                 }
             }
+            Payload::Deliver(deliver) => {
+                if self.machines[from].life == life && self.machines[from].process.is_some() {
+                    self.not_delivered(from, deliver.op, deliver.is_only);
+                }
+            }
+            Payload::Accept(accept) => {
+                self.produce_ended(accept.request, super::message::Produced::Refused);
+            }
             Payload::Produce(produce) => {
                 self.produce_ended(produce.request, super::message::Produced::Refused);
             }
@@ -335,6 +368,8 @@ impl World {
             Payload::Answer { .. }
             | Payload::Refused { .. }
             | Payload::Bytes { .. }
+            | Payload::AcceptAnswer { .. }
+            | Payload::Delivered { .. }
             | Payload::Produced { .. }
             | Payload::Fetched { .. }
             | Payload::Acked { .. } => {}

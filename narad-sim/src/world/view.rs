@@ -2,14 +2,16 @@
 
 use std::path::Path;
 
-use narad_core::ids::{NodeId, PartitionId};
+use narad_core::ids::{NodeId, PartitionId, Seq};
 use narad_core::node::Node;
 use narad_core::time::Instant;
 use narad_runtime::disk::mem::Keep;
 use narad_runtime::disk::{Disk, MemDisk};
+use narad_runtime::ingress;
 use narad_runtime::log::scan;
 use narad_runtime::store::{log_dir, parse_attempt, partition_dir, staging_dir};
 
+use super::ingress::INGRESS;
 use super::machine::Machine;
 use super::records::id_of;
 use crate::metastore::AbstractLog;
@@ -105,9 +107,17 @@ impl Look for View<'_> {
         entries.iter().filter_map(|entry| directory(&entry.name)).collect()
     }
 
-    fn ingress(&self, _: NodeId) -> Vec<u64> {
-        // A record is acknowledged by its owner alone: there is no ingress log yet.
-        Vec::new()
+    fn ingress(&self, node: NodeId) -> Vec<u64> {
+        let Some(machine) = self.machine(node) else { return Vec::new() };
+        let disk = MemDisk::of(&machine.disk.image(Keep::Nothing));
+        let found = ingress::scan(&disk, Path::new(INGRESS));
+        let waiting = found.map(|found| found.waiting).unwrap_or_default();
+        waiting.iter().map(|(_, parcel)| id_of(&parcel.record)).collect()
+    }
+
+    fn ingress_rest(&self, node: NodeId) -> Option<(Seq, Seq)> {
+        let log = &self.machine(node)?.process.as_ref()?.accepting.log;
+        Some((log.checkpointed(), log.next()))
     }
 }
 

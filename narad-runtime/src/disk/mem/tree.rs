@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::mem;
-use std::path::{Component, Path};
+use std::path::Path;
 
 use super::content::Content;
 use super::fault::{Survival, Unsynced};
-use crate::disk::{DiskError, Entry, Metadata, parent};
+use crate::disk::{DiskError, Entry, Metadata};
 
 const ROOT: usize = 0;
 
@@ -89,10 +89,24 @@ pub(super) fn broken(action: &'static str, path: &Path, why: &'static str) -> Di
 
 impl Tree {
     pub(super) fn find(&self, path: &Path) -> Option<Number> {
-        path.components().try_fold(ROOT, |at, part| {
-            let Component::Normal(name) = part else { return None };
-            self.names_of(at)?.get(name.to_str()?).copied()
-        })
+        self.find_named(path.to_str()?)
+    }
+
+    /// Follows names by plain text: a path has normal components only, and a world in memory looks
+    /// up so many that taking them apart as the system does would show.
+    fn find_named(&self, path: &str) -> Option<Number> {
+        let (mut at, mut rest) = (ROOT, path);
+        while !rest.is_empty() {
+            // Names are short: a plain loop finds their end sooner than a search by words does.
+            let end = rest.bytes().position(|byte| byte == b'/').unwrap_or(rest.len());
+            at = self.child(at, &rest[..end])?;
+            rest = rest.get(end + 1..).unwrap_or_default();
+        }
+        Some(at)
+    }
+
+    fn child(&self, dir: Number, name: &str) -> Option<Number> {
+        self.names_of(dir)?.get(name).copied()
     }
 
     pub(super) fn find_file(&self, path: &Path) -> Option<Number> {
@@ -197,10 +211,12 @@ impl Tree {
 
     /// Splits a path into an existing directory and a name in it.
     fn place(&self, action: &'static str, path: &Path) -> Result<(Number, String), DiskError> {
-        let name = path.file_name().and_then(|name| name.to_str());
-        let dir = self.find(parent(path)).filter(|&at| self.names_of(at).is_some());
-        match (dir, name) {
-            (Some(dir), Some(name)) => Ok((dir, name.to_owned())),
+        let split = path.to_str().map(|path| path.rsplit_once('/').unwrap_or(("", path)));
+        let dir = split.and_then(|(dir, _)| self.find_named(dir));
+        match (dir.filter(|&at| self.names_of(at).is_some()), split) {
+            (Some(dir), Some((_, name))) if !matches!(name, "" | "." | "..") => {
+                Ok((dir, name.to_owned()))
+            }
             _ => Err(DiskError::NotFound { action, path: path.to_path_buf() }),
         }
     }
@@ -208,10 +224,10 @@ impl Tree {
     pub(super) fn rename(&mut self, from: &Path, to: &Path) -> Result<(), DiskError> {
         let (old_dir, old_name) = self.place("rename", from)?;
         let (new_dir, new_name) = self.place("rename onto", to)?;
-        let Some(at) = self.find(from) else {
+        let Some(at) = self.child(old_dir, &old_name) else {
             return Err(DiskError::NotFound { action: "rename", path: from.to_path_buf() });
         };
-        if self.find(to).is_some_and(|at| self.names_of(at).is_some()) {
+        if self.child(new_dir, &new_name).is_some_and(|at| self.names_of(at).is_some()) {
             let taken = io::Error::from(io::ErrorKind::AlreadyExists);
             return Err(DiskError::new("rename onto", to, taken));
         }
@@ -255,9 +271,10 @@ impl Tree {
                 continue;
             };
             let names = if side == Side::Durable { durable } else { now };
-            let displaced = match target {
-                Some(at) => names.insert(name.clone(), *at),
-                None => names.remove(name),
+            let displaced = match (target, names.get_mut(name)) {
+                (Some(at), Some(there)) => Some(mem::replace(there, *at)),
+                (Some(at), None) => names.insert(name.clone(), *at),
+                (None, _) => names.remove(name),
             };
             if let Some(at) = *target {
                 self.link(at, side);

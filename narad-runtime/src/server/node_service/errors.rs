@@ -95,7 +95,12 @@ impl From<NotAccepted> for ServiceError {
                 IngressError::Busy => Self::Busy,
                 IngressError::TooLarge { .. } => Self::TooLarge(error.to_string()),
                 IngressError::Empty => Self::Invalid(error.to_string()),
-                // The records may be there all the same; whoever sends them again is told so.
+                IngressError::Log(failed) if matches!(&*failed, LogError::Disk(_)) => {
+                    // They may be there all the same, and are delivered then.
+                    tracing::error!(error = %failed, "the ingress log cannot be written");
+                    Self::OutcomeUnknown
+                }
+                IngressError::Abandoned => Self::OutcomeUnknown,
                 error => Self::NotAccepting(error.to_string()),
             },
         }

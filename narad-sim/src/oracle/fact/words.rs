@@ -57,3 +57,18 @@ pub enum Read {
     /// Reserved for a consumer that will acknowledge each; told when they are handed out.
     Reserved,
 }
+
+/// Why a node does not accept records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AcceptFault {
+    /// It says that it is being decommissioned.
+    Closed,
+    /// It says that its log is full.
+    Full,
+    /// It says that they can never fit.
+    TooLarge,
+    /// Too much waits to be written.
+    Busy,
+    /// Its disk has failed, or is full.
+    Disk,
+}

@@ -8,7 +8,7 @@ mod membership;
 
 use super::strike::{AT_DESTINATION, AT_SOURCE, Blow, IN_LOG};
 use super::{Bias, Draft};
-use crate::scenario::Step;
+use crate::scenario::{Step, Via};
 
 pub(super) use hunted::promoted;
 
@@ -203,6 +203,8 @@ fn written_around_a_freeze(draft: &mut Draft<'_>) {
                 bytes: None,
                 // Who is asked does not know better than its own replica.
                 node: Some(Who::Here),
+                via: Some(Via::Direct),
+                address: None,
             },
         );
         if draft.dice.happens(50) {

@@ -5,12 +5,13 @@ use std::time::Duration;
 use narad_core::effects::OpId;
 use narad_core::host;
 use narad_core::ids::PartitionId;
-use narad_core::node::{Gating, GatingOutcome, Operation, Outcome, Staging};
+use narad_core::node::{Gating, GatingOutcome, Operation, Outcome, Shipping, Staging};
 use narad_runtime::copy::{CancelFlag, CopyRequest};
 use narad_runtime::store::identity;
 
 use crate::oracle::Fact;
 use crate::world::copy::Nobody;
+use crate::world::deliver::Shipment;
 use crate::world::{Local, World};
 
 impl World {
@@ -93,6 +94,17 @@ impl World {
                     Gating::List { incarnation, check } => {
                         GatingOutcome::List(slot.list(incarnation, &check).ok())
                     }
+                    Gating::Resume(lineage) => {
+                        slot.resume(lineage);
+                        self.resumed(machine, partition);
+                        GatingOutcome::Resume
+                    }
+                    Gating::HandOver { forced } => GatingOutcome::HandOver(slot.hand_over(forced)),
+                    Gating::Take(acks) => {
+                        let taken = slot.take_acks(&acks);
+                        self.stand_at(machine, partition);
+                        GatingOutcome::Take(taken)
+                    }
                     Gating::Freeze { epoch, life } => {
                         slot.begin_freeze(op, epoch, life);
                         process.freezing.insert(op, partition);
@@ -104,10 +116,22 @@ impl World {
             Operation::Watermarks(partitions) => {
                 Outcome::Watermarks(process.storage.watermarks(&partitions))
             }
-            // A record is acknowledged by its owner alone, so a node that owns nothing has
-            // accepted nothing that has not arrived.
-            Operation::CloseAccept => Outcome::CloseAccept(true),
-            Operation::OpenAccept => Outcome::OpenAccept,
+            Operation::Ship(Shipping::Checkpoint(seq)) => {
+                return self.checkpoint_ingress(machine, op, seq);
+            }
+            Operation::Ship(Shipping::Carry(seqs)) => return self.carry(machine, op, &seqs),
+            Operation::Ship(Shipping::Salvage { partition, what, from }) => {
+                return self.salvage(machine, op, partition, (what, from));
+            }
+            Operation::Ship(Shipping::Send { to, partition, epoch, batch, records: seqs }) => {
+                let shipment = Shipment { to, partition, epoch, batch, seqs };
+                return self.ship(machine, op, shipment);
+            }
+            Operation::CloseAccept => return self.close_accept(machine, op),
+            Operation::OpenAccept => {
+                self.open_accept(machine);
+                Outcome::OpenAccept
+            }
         })
     }
 

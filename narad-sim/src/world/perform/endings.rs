@@ -1,9 +1,11 @@
 //! How operations end, as a scenario says it and as a node is told.
 
+use narad_core::dispatch::{LogFault, SendFault};
 use narad_core::host;
 use narad_core::mover::Fault;
 use narad_core::node::{
-    CallFault, Gating, GatingOutcome, Operation, Outcome, Staging, StagingOutcome,
+    CallFault, Gating, GatingOutcome, Operation, Outcome, Shipping, ShippingOutcome, Staging,
+    StagingOutcome,
 };
 
 use crate::scenario::{Ending, Failure};
@@ -48,8 +50,27 @@ pub(super) fn failed(failure: Failure, operation: &Operation) -> Option<Outcome>
             Staging::Restage(_) => StagingOutcome::Restage(Err(fault)),
             Staging::SetAside(_) => StagingOutcome::SetAside(Err(fault)),
         }),
+        Operation::Ship(work) => Outcome::Ship(match work {
+            Shipping::Send { .. } => ShippingOutcome::Send(Err(match failure {
+                Failure::Disk => SendFault::Disk,
+                Failure::DiskFull => SendFault::DiskFull,
+                Failure::Unreachable => SendFault::Unreachable,
+                Failure::TimedOut => SendFault::TimedOut,
+            })),
+            Shipping::Checkpoint(_) => ShippingOutcome::Checkpoint(Err(LogFault)),
+            Shipping::Carry(_) => ShippingOutcome::Carry(Err(LogFault)),
+            Shipping::Salvage { .. } => ShippingOutcome::Salvage(None),
+        }),
+        Operation::Gate(_, Gating::Take(_)) => Outcome::Gate(GatingOutcome::Take(None)),
         Operation::Gate(_, Gating::List { .. }) => Outcome::Gate(GatingOutcome::List(None)),
-        Operation::Gate(_, Gating::Stand(_) | Gating::Freeze { .. } | Gating::Thaw(_))
+        Operation::Gate(
+            _,
+            Gating::Stand(_)
+            | Gating::Freeze { .. }
+            | Gating::Thaw(_)
+            | Gating::Resume(_)
+            | Gating::HandOver { .. },
+        )
         | Operation::Host(_, host::Operation::Close)
         | Operation::Watermarks(_)
         | Operation::CloseAccept
@@ -69,7 +90,8 @@ pub(super) fn ending_of(outcome: &Outcome) -> Option<Ending> {
         Outcome::Call(Ok(_)) | Outcome::Barrier(_) | Outcome::Survey(_) | Outcome::Transfer => {
             Some(Ending::Ok)
         }
-        Outcome::Call(Err(CallFault::Unreachable | CallFault::Malformed)) => Some(Ending::Failed),
+        Outcome::Call(Err(CallFault::Unreachable | CallFault::Malformed))
+        | Outcome::Ship(ShippingOutcome::Damaged(_)) => Some(Ending::Failed),
         Outcome::Append(taken) | Outcome::Configure(taken) => of(*taken),
         Outcome::NextIncarnation(next) => of(next.is_some()),
         Outcome::Inspect(found) => of(found.is_some()),
@@ -78,9 +100,24 @@ pub(super) fn ending_of(outcome: &Outcome) -> Option<Ending> {
         Outcome::Host(host::Outcome::Close)
         | Outcome::Watermarks(_)
         | Outcome::OpenAccept
-        | Outcome::Gate(GatingOutcome::Stand | GatingOutcome::Thaw) => Some(Ending::Ok),
+        | Outcome::Gate(
+            GatingOutcome::Stand
+            | GatingOutcome::Thaw
+            | GatingOutcome::Resume
+            | GatingOutcome::HandOver(_),
+        ) => Some(Ending::Ok),
         Outcome::CloseAccept(empty) => of(*empty),
         Outcome::Gate(GatingOutcome::List(listing)) => of(listing.is_some()),
+        Outcome::Gate(GatingOutcome::Take(taken)) => of(taken.is_some()),
+        Outcome::Ship(ShippingOutcome::Send(result)) => match result {
+            Ok(()) => Some(Ending::Ok),
+            Err(SendFault::TimedOut) => Some(Ending::Unknown),
+            Err(fault) if fault.is_answer() => Some(Ending::Rejected),
+            Err(_) => Some(Ending::Failed),
+        },
+        Outcome::Ship(ShippingOutcome::Checkpoint(result)) => of(result.is_ok()),
+        Outcome::Ship(ShippingOutcome::Carry(result)) => of(result.is_ok()),
+        Outcome::Ship(ShippingOutcome::Salvage(salvaged)) => of(salvaged.is_some()),
         Outcome::Gate(GatingOutcome::Freeze(result)) => of(result.is_ok()),
         Outcome::Stage(outcome) => of(match outcome {
             StagingOutcome::Copy(result) => result.is_ok(),
