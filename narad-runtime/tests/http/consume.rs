@@ -116,7 +116,7 @@ async fn what_is_not_acknowledged_in_time_comes_again() {
     assert_eq!(codes(&router, "nack", json!({"handles": [second]})).await, ["already_acked"]);
 }
 
-/// R49, R51, H26, H44: each handle is answered for itself, whatever has become of its partition.
+/// R49, R51, H26, H44, `case_069`, `case_070`: each handle is answered for itself, whatever has become of its partition.
 #[tokio::test]
 async fn what_becomes_of_one_handle_does_not_depend_on_another() {
     let (cluster, router) = cluster();
