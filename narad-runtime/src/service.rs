@@ -20,6 +20,7 @@ pub use consumer::{
     Handed, HandedRecord, NoTicket, OffsetsOf, OffsetsView, Reserve, Settle, Settled, Ticket,
 };
 pub use error::ServiceError;
+#[cfg(feature = "cli")]
 pub(crate) use key::hash_of;
 pub use key::partition_of;
 pub use salvage::{AcceptedView, LossCause, NewLoss, QuarantinedView, ReceiptView, SalvageView};

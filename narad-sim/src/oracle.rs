@@ -91,7 +91,6 @@ pub struct Oracle {
 #[derive(Debug, Default)]
 struct Tally {
     acked: u64,
-    accepted: u64,
     planned: u64,
     done: u64,
     forced: u64,

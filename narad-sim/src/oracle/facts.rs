@@ -249,7 +249,6 @@ impl Oracle {
                 s11_arrivals::taken(ingress, of, owner, batch, seqs, cx);
             }
             Fact::Accepted { node, topic, ids, took, disk } => {
-                self.tally.accepted += ids.len() as u64;
                 let promises = ids.iter().map(|id| Promise { id: *id, node, topic });
                 self.book.ingress.promised.extend(promises);
                 l4_accept::accepted(node, took, disk, cx);

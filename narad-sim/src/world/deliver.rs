@@ -64,7 +64,9 @@ impl World {
             read.parcels.into_iter().map(|(seq, parcel)| (seq, parcel.record)).collect();
         let bytes: usize = records.iter().map(|(_, record)| record.encoded_bytes()).sum();
         self.wait_for_shipment(machine, op, bytes);
-        let deliver = Deliver { op, partition, epoch, batch, records, is_only: true };
+        let running = self.machines[machine].process.as_ref()?.running.get(&op);
+        let is_only = running.is_some_and(|running| !running.is_copied);
+        let deliver = Deliver { op, partition, epoch, batch, records, is_only };
         let life = self.machines[machine].life;
         let payload = Payload::Deliver(Box::new(deliver));
         self.send(Message { from: machine, to, life, payload, line: 0 });
@@ -140,7 +142,7 @@ impl World {
         self.send(Message { from: machine, to, life, payload, line: 0 });
     }
 
-    /// The owner's answer has come back, or nobody was there: `unsure` if another copy may be taken.
+    /// The owner's answer has come back, or nobody was there.
     pub(super) fn shipped(&mut self, machine: usize, op: OpId, result: Result<(), SendFault>) {
         self.done(machine, op, sent(result));
     }

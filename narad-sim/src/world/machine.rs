@@ -124,12 +124,15 @@ pub(crate) struct Running {
     pub(crate) patience: Time,
     /// How long this node's throttle has made it wait.
     pub(crate) throttled: std::time::Duration,
+    /// It is done once more besides.
+    pub(crate) is_copied: bool,
 }
 
 impl Running {
     pub(crate) const fn new(name: &'static str, operation: Operation) -> Self {
         let throttled = std::time::Duration::ZERO;
-        Self { name, operation, crash: None, patience: Time::ZERO, throttled }
+        let patience = Time::ZERO;
+        Self { name, operation, crash: None, patience, throttled, is_copied: false }
     }
 }
 

@@ -17,7 +17,7 @@ use narad_core::node::{
 use narad_core::peer::Request;
 
 use self::endings::{ending_of, failed};
-use super::deliver::sent;
+use super::deliver::{Shipment, sent};
 use super::machine::Running;
 use super::message::{Message, Payload};
 use super::script::{Moment, Verdict};
@@ -104,9 +104,11 @@ impl World {
             Verdict::Record(label) => {
                 let due = Due::Again { machine, operation: Box::new(operation) };
                 self.script.record(label, due);
+                self.is_copied(machine, op);
                 self.begin_now(machine, op);
             }
             Verdict::Twice(at) => {
+                self.is_copied(machine, op);
                 self.begin_now(machine, op);
                 self.schedule(at, Due::Again { machine, operation: Box::new(operation) });
             }
@@ -158,7 +160,14 @@ impl World {
         }
     }
 
-    /// Has a question asked, or an entry appended, once more; nobody waits for the answer.
+    fn is_copied(&mut self, machine: usize, op: OpId) {
+        let process = self.machines[machine].process.as_mut();
+        if let Some(running) = process.and_then(|process| process.running.get_mut(&op)) {
+            running.is_copied = true;
+        }
+    }
+
+    /// Has a question asked, an entry appended, or a batch sent once more; nobody waits for the answer.
     pub(super) fn again(&mut self, machine: usize, operation: Operation) {
         if self.machines[machine].process.is_none() {
             return;
@@ -166,6 +175,11 @@ impl World {
         match operation {
             Operation::Call { to, request } => self.call(machine, self.nobody, to, request),
             Operation::Append(entry) => self.append_entry(machine, self.nobody, &entry),
+            Operation::Ship(Shipping::Send { to, partition, epoch, batch, records: seqs }) => {
+                let shipment = Shipment { to, partition, epoch, batch, seqs };
+                // Nobody waits for what comes of it.
+                let _ = self.ship(machine, self.nobody, shipment);
+            }
             _ => {}
         }
     }
