@@ -15,12 +15,12 @@ use narad_core::cursor;
 use narad_core::ids::Name;
 
 use crate::http::{Connections, HttpOptions};
-use crate::units;
 
 mod error;
 mod keys;
 mod read;
 mod template;
+mod units;
 
 pub use error::SettingsError;
 pub(crate) use keys::address;
