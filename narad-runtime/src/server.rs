@@ -148,7 +148,8 @@ impl Server {
         let rate = state.policy().copy_rate_bytes_per_second;
         let throttle = Arc::new(Throttle::on_real_time(rate));
         let ground = Arc::new(Ground::new(clock));
-        let broker = Arc::new(Broker::new(Arc::clone(&ground) as _));
+        let broker =
+            Arc::new(Broker::with_limits(Arc::clone(&ground) as _, settings.consumers.limits()));
         let who = Identity {
             cluster: admitted.cluster,
             node: admitted.node,

@@ -88,6 +88,12 @@ pub(super) struct ApiError {
 }
 
 impl ApiError {
+    /// Says that a path does not take a method.
+    pub(super) fn method_not_allowed(method: &Method, uri: &Uri) -> Self {
+        let error = format!("{method} is not possible at {}", uri.path());
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, Code::MethodNotAllowed, error)
+    }
+
     /// Says that a request cannot be understood.
     pub(super) fn bad_request(error: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, Code::BadRequest, error)
@@ -209,8 +215,7 @@ pub(super) async fn no_such_route(uri: Uri) -> ApiError {
 
 /// Answers a method that a route does not take.
 pub(super) async fn method_not_allowed(method: Method, uri: Uri) -> ApiError {
-    let error = format!("{method} is not possible at {}", uri.path());
-    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, Code::MethodNotAllowed, error)
+    ApiError::method_not_allowed(&method, &uri)
 }
 
 /// Brings errors that do not come from a handler, such as a query that cannot be parsed or a body

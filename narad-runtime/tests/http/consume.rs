@@ -300,3 +300,17 @@ async fn offsets_say_where_consumers_stand() {
     assert_eq!((elsewhere["addr"].as_str(), elsewhere.get("hwm")), (Some("10.0.0.2:7401"), None));
     assert!(elsewhere["unknown"].is_string());
 }
+
+/// A request whose answer has no body would only keep records from others; and no cache in between may
+/// give two consumers the same ones.
+#[tokio::test]
+async fn records_are_handed_to_one_who_takes_them() {
+    let (cluster, router) = cluster();
+    let reply = ask(&router, "HEAD", &format!("{MESSAGES}?partition=0"), "").await;
+    assert_eq!(reply.status, StatusCode::METHOD_NOT_ALLOWED);
+    assert_eq!(cluster.partition("orders", 0, |row| row.cursor().in_flight()), 0);
+    let reply = ask(&router, "GET", &format!("{MESSAGES}?partition=0"), "").await;
+    assert_eq!(reply.headers[header::CACHE_CONTROL], "no-store");
+    let reply = ask(&router, "HEAD", &format!("{MESSAGES}?partition=0&from=0"), "").await;
+    assert_eq!(reply.status, StatusCode::OK);
+}
