@@ -202,8 +202,8 @@ pub(super) const FIRST: &[Plant] = &[
         bug: Bug::PositionNotClamped,
         name: "h15-position-not-clamped",
         rule: Rule::Hole(15),
-        place: "narad-core/src/promote.rs, clamped; narad-runtime/src/server/node_service.rs, \
-         clamped",
+        place: "narad-core/src/promote.rs, clamped; narad-core/src/cursor.rs, Cursor::resume; \
+         narad-core/src/cursor/lineage.rs, Lineage::clamped",
         removes: "A position of an earlier reign is kept, also past the beginning of the next \
          one.",
         noticed_by: &["S7", "S11"],
@@ -211,9 +211,8 @@ pub(super) const FIRST: &[Plant] = &[
          consumer must read the new records at the old offsets.",
         bias: &[DeadSource, HeavyLoad, LateAcks],
         net: Some(
-            "The fold refuses a flip whose position is past its watermark, so only a \
-         consumer that comes back with its old position shows it: a world that does not \
-         ask the broker's own function must ask this switch.",
+            "The fold refuses a flip whose position is past its watermark, so only a reader \
+         that comes back with its old place shows it, or a position that a disk has kept.",
         ),
     },
     Plant {

@@ -249,9 +249,10 @@ pub(super) const LATER: &[Plant] = &[
         bug: Bug::AckOfAnyReign,
         name: "h44-ack-of-any-reign",
         rule: Rule::Hole(44),
-        place: "narad-core/src/freeze/gate.rs, Gate::may_ack",
+        place: "narad-core/src/freeze/gate.rs, Gate::may_ack; narad-core/src/cursor/judge.rs, \
+         Cursor::end_of",
         removes: "An acknowledgement is taken whichever reign its record was read in.",
-        noticed_by: &["S7", "S11"],
+        noticed_by: &["S5", "S7", "S11"],
         hint: "Acknowledge at the new owner, with the old epoch, an offset past the end of \
          the promoted log.",
         bias: &[DeadSource, LateAcks, HeavyLoad],
