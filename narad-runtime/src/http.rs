@@ -18,6 +18,7 @@
 //! | `GET /v1/topics/{topic}/messages?partition=&from=&epoch=&max_bytes=&wait_ms=` | records, just to read |
 //! | `POST /v1/topics/{topic}/ack?partition=` | takes `{epoch, up_to?, offsets?}`; 204 |
 //! | `GET /healthz`, `GET /readyz` | 200, or 503 |
+//! | `GET /v1/openapi.json` | all of this as an `OpenAPI` document, [`OPENAPI`] |
 //!
 //! Cluster and topic lists are read behind a barrier, so that they include all that was decided
 //! before the question; `?stale=true` asks for what the node knows, which needs no leader.
@@ -34,7 +35,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware;
-use axum::routing::{delete, get, post};
+use axum::routing::{MethodRouter, delete, get, post};
 use tokio::sync::Semaphore;
 
 use crate::service::Service;
@@ -45,12 +46,14 @@ pub mod consume;
 mod error;
 pub mod json;
 pub mod messages;
+mod openapi;
 mod request;
 mod salvage;
 mod serve;
 mod topics;
 
-pub use error::ErrorBody;
+pub use error::{ErrorBody, error_codes};
+pub use openapi::OPENAPI;
 pub use serve::{Connections, serve};
 
 /// What one node takes from its clients.
@@ -99,32 +102,46 @@ pub fn router(service: Arc<dyn Service>, options: HttpOptions) -> Router {
     let body_bytes_max = usize::try_from(options.body_bytes_max).unwrap_or(usize::MAX);
     let bodies = Arc::new(Semaphore::new(request::permits(options.bodies_bytes_max) as usize));
     let api = Arc::new(Api { service, options, turn: AtomicU64::new(0), bodies });
-    Router::new()
-        .route("/healthz", get(cluster::health))
-        .route("/readyz", get(cluster::readiness))
-        .route("/v1/cluster/members", get(cluster::members))
-        .route(
-            "/v1/cluster/members/{id}/decommission",
-            post(cluster::decommission).delete(cluster::cancel_decommission),
-        )
-        .route("/v1/cluster/moves", get(cluster::moves).post(cluster::move_partition))
-        .route("/v1/cluster/losses", post(salvage::declare_lost))
-        .route("/v1/cluster/salvage", get(salvage::list))
-        .route("/v1/cluster/salvage/{member}/{id}", delete(salvage::remove))
-        .route("/v1/cluster/salvage/{member}/{id}/restore", post(salvage::restore))
-        .route("/v1/topics", get(topics::list).post(topics::create))
-        .route("/v1/topics/{topic}", get(topics::show).delete(topics::delete))
-        .route("/v1/topics/{topic}/messages", get(consume::consume).post(messages::produce))
-        .route("/v1/topics/{topic}/ack", post(consume::ack))
-        .route("/v1/topics/{topic}/nack", post(consume::nack))
-        .route("/v1/topics/{topic}/extend", post(consume::extend))
-        .route("/v1/topics/{topic}/offsets", get(consume::offsets))
+    let routes = routes().into_iter();
+    routes
+        .fold(Router::new(), |router, (path, methods)| router.route(path, methods))
         .fallback(error::no_such_route)
         .method_not_allowed_fallback(error::method_not_allowed)
         .layer(DefaultBodyLimit::max(body_bytes_max))
         .layer(middleware::from_fn_with_state(api.clone(), request::within_time))
         .layer(middleware::from_fn(error::in_shape))
         .with_state(api)
+}
+
+/// Every path with what serves its methods.
+fn routes() -> Vec<(&'static str, MethodRouter<Arc<Api>>)> {
+    vec![
+        ("/healthz", get(cluster::health)),
+        ("/readyz", get(cluster::readiness)),
+        ("/v1/cluster/members", get(cluster::members)),
+        (
+            "/v1/cluster/members/{id}/decommission",
+            post(cluster::decommission).delete(cluster::cancel_decommission),
+        ),
+        ("/v1/cluster/moves", get(cluster::moves).post(cluster::move_partition)),
+        ("/v1/cluster/losses", post(salvage::declare_lost)),
+        ("/v1/cluster/salvage", get(salvage::list)),
+        ("/v1/cluster/salvage/{member}/{id}", delete(salvage::remove)),
+        ("/v1/cluster/salvage/{member}/{id}/restore", post(salvage::restore)),
+        ("/v1/topics", get(topics::list).post(topics::create)),
+        ("/v1/topics/{topic}", get(topics::show).delete(topics::delete)),
+        ("/v1/topics/{topic}/messages", get(consume::consume).post(messages::produce)),
+        ("/v1/topics/{topic}/ack", post(consume::ack)),
+        ("/v1/topics/{topic}/nack", post(consume::nack)),
+        ("/v1/topics/{topic}/extend", post(consume::extend)),
+        ("/v1/topics/{topic}/offsets", get(consume::offsets)),
+        ("/v1/openapi.json", get(openapi::document)),
+    ]
+}
+
+/// Returns the paths of the API.
+pub fn paths() -> impl Iterator<Item = &'static str> {
+    routes().into_iter().map(|(path, _)| path)
 }
 
 /// What all handlers share.

@@ -9,6 +9,7 @@ mod book;
 mod error;
 mod identity;
 mod node_service;
+mod opening;
 mod receiving;
 mod run;
 mod topics;
@@ -21,10 +22,8 @@ use std::time::Duration;
 
 use narad_core::config::Policy;
 use narad_core::effects::Effects;
-use narad_core::ids::{Incarnation, LogIndex, NodeId, ProposalId};
-use narad_core::metastore::{
-    Addresses, Applied, Command, Configuration, Entry, Parts, Reply, State,
-};
+use narad_core::ids::NodeId;
+use narad_core::metastore::Addresses;
 use narad_core::node::{Effect, Identity as NodeIdentity, Node};
 use narad_core::peer::Request;
 use tokio::net::TcpListener;
@@ -39,20 +38,19 @@ use crate::log::LogLimits;
 use crate::net::{Identity, Seams, Transport};
 use crate::node_loop::failpoint;
 use crate::node_loop::{Counters, Ground, Hands, HandsSeams, NodeHandle, NodeLoop, Telemetry};
-use crate::raft::{Loaded, Raft, RaftConfig, RaftStore as _, RedbStore};
-use crate::replica::{Actions, Replica, ReplicaError, load};
+use crate::replica::{Actions, Replica, ReplicaError};
 use crate::service::Service;
 use crate::settings::Settings;
 use crate::store::data_dir::DataDir;
 use crate::store::{PartitionStore, SegmentStore};
 use crate::transfer::{self, Client, Throttle};
-use crate::wire::Wire;
 use crate::wire::handshake::ClusterId;
 
 use accepting::Accepting;
 use book::{Book, Clerk};
 pub use error::ServerError;
 pub use node_service::NodeService;
+use opening::{open_raft, open_store};
 use receiving::Receiving;
 pub use run::run;
 use topics::Topics;
@@ -150,7 +148,8 @@ impl Server {
         let rate = state.policy().copy_rate_bytes_per_second;
         let throttle = Arc::new(Throttle::on_real_time(rate));
         let ground = Arc::new(Ground::new(clock));
-        let broker = Arc::new(Broker::new(Arc::clone(&ground) as _));
+        let broker =
+            Arc::new(Broker::with_limits(Arc::clone(&ground) as _, settings.consumers.limits()));
         let who = Identity {
             cluster: admitted.cluster,
             node: admitted.node,
@@ -162,7 +161,6 @@ impl Server {
         let (accepting, waiting) = accepting::open(disk, settings, &handle)?;
         let ingress = Arc::clone(&accepting.ingress);
         let cancel = CancellationToken::new();
-        tokio::spawn(Arc::clone(&ingress).keep_open(cancel.clone()));
         let bulk = Arc::new(transfer::Server::new(
             Arc::new(LiveBytes::new(Arc::clone(&broker))),
             Arc::clone(&throttle),
@@ -245,12 +243,13 @@ impl Server {
             Arc::clone(&broker),
             Arc::clone(&store),
             admitted.node,
-            ingress,
+            Arc::clone(&ingress),
             topics,
         ));
         let router = http::router(Arc::clone(&service) as Arc<dyn Service>, settings.http.clone());
         let ended = cancel.clone().cancelled_owned();
         let http = tokio::spawn(http::serve(http, router, settings.connections.clone(), ended));
+        tokio::spawn(ingress.keep_open(cancel.clone()));
         tokio::spawn(sweep_trash(store, settings.node.quarantine, cancel.clone()));
         tokio::spawn(flush_positions(Arc::clone(&broker), cancel.clone()));
 
@@ -381,72 +380,6 @@ fn check_policy(file: &Policy, cluster: &Policy) -> Result<(), ServerError> {
         return Ok(());
     }
     Err(ServerError::PolicyDiffers { difference: differences.join("; ") })
-}
-
-/// Opens the node's replicated log, or makes it if the node has never run. This comes before the
-/// first start is counted: whoever is counted and has no log has lost it.
-fn open_store(
-    settings: &Settings,
-    me: &NodeIdentity,
-    founder: bool,
-    has_started: bool,
-) -> Result<RedbStore, ServerError> {
-    let node = me.node;
-    let path = settings.data_dir.join("raft.redb");
-    let fail = |source| ServerError::RaftStore { path: path.clone(), source };
-    // A log that was lost is never begun anew: its promises would be forgotten.
-    if has_started {
-        return RedbStore::open(&path).map_err(fail);
-    }
-    let mut store =
-        if path.exists() { RedbStore::open(&path) } else { RedbStore::create(&path, node) }
-            .map_err(fail)?;
-    let loaded = store.load().map_err(fail)?;
-    let is_empty = loaded == Loaded::empty(node);
-    // A first start that ended early leaves an empty log, or the founder's first entry.
-    let is_unused = loaded.entries.is_empty() && loaded.hard_state.commit <= LogIndex(1);
-    if !is_unused {
-        return Err(ServerError::NoIncarnation { path: settings.data_dir.join("incarnation") });
-    }
-    if founder && is_empty {
-        let state = first_state(me, &settings.policy).to_bytes();
-        Raft::bootstrap(&mut store, &[node], state)?;
-    }
-    Ok(store)
-}
-
-fn open_raft(
-    settings: &Settings,
-    node: NodeId,
-    life: Incarnation,
-    store: RedbStore,
-) -> Result<(Raft<RedbStore>, State), ServerError> {
-    let config = RaftConfig {
-        election_ticks_min: settings.raft.election_ticks_min as usize,
-        election_ticks_max: settings.raft.election_ticks_max as usize,
-        heartbeat_ticks: settings.raft.heartbeat_ticks as usize,
-        ..RaftConfig::new(node, life.0)
-    };
-    let (raft, restored) = Raft::open(config, store)?;
-    let state = restored.as_ref().map(load).transpose()?.unwrap_or_default();
-    Ok((raft, state))
-}
-
-/// Returns the state of a cluster that has one member, which votes, a policy and nothing else. The
-/// founder is in it from the first, so that nobody who joins early is given its id.
-fn first_state(founder: &NodeIdentity, policy: &Policy) -> Parts {
-    let NodeIdentity { node, name, store_uuid, addrs } = founder.clone();
-    let join = Entry {
-        proposal: ProposalId { node, incarnation: Incarnation(0), sequence: 0 },
-        by: node,
-        command: Command::Join { name, store_uuid, addrs },
-    };
-    let configuration = Configuration { voters: [node].into(), ..Configuration::default() };
-    let mut state = State::new();
-    let joined = state.apply(LogIndex(1), &join).expect("it is the first entry");
-    assert_eq!(joined.reply, Reply::Applied(Applied::Joined(node)), "ids count from the founder's");
-    state.configure(LogIndex(1), configuration).expect("it belongs to the first entry");
-    Parts { policy: policy.clone(), ..state.to_parts() }
 }
 
 fn next_life(data_dir: &Arc<Mutex<DataDir>>) -> crate::node_loop::NextLife {

@@ -11,15 +11,16 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use narad_core::config::{Config, Policy};
+use narad_core::cursor;
 use narad_core::ids::Name;
 
 use crate::http::{Connections, HttpOptions};
-use crate::units;
 
 mod error;
 mod keys;
 mod read;
 mod template;
+mod units;
 
 pub use error::SettingsError;
 pub(crate) use keys::address;
@@ -48,6 +49,8 @@ pub struct Settings {
     pub log: LogSettings,
     /// The ingress log.
     pub ingress: IngressSettings,
+    /// What the consumers of one partition may take.
+    pub consumers: ConsumerSettings,
     /// The API's limits.
     pub http: HttpOptions,
     /// The API's connections.
@@ -120,6 +123,30 @@ impl Default for IngressSettings {
     }
 }
 
+/// What the consumers of one partition may take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConsumerSettings {
+    /// Records that may be handed out and not acknowledged. Default 1,024, which is about the most that
+    /// has an effect; larger lets more consumers work at once.
+    pub in_flight_max: u32,
+    /// Longest time for which a record can be kept from others by one request. Default 12 h.
+    pub visibility_max: Duration,
+}
+
+impl ConsumerSettings {
+    /// The same for the cursors.
+    pub(crate) fn limits(&self) -> cursor::Limits {
+        let in_flight_max = usize::try_from(self.in_flight_max).unwrap_or(usize::MAX);
+        cursor::Limits { in_flight_max, visibility_max: self.visibility_max }
+    }
+}
+
+impl Default for ConsumerSettings {
+    fn default() -> Self {
+        Self { in_flight_max: 1024, visibility_max: Duration::from_hours(12) }
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
@@ -137,6 +164,7 @@ impl Default for Settings {
             },
             log: LogSettings { segment_bytes: 64 << 20 },
             ingress: IngressSettings::default(),
+            consumers: ConsumerSettings::default(),
             http: HttpOptions::default(),
             connections: Connections::default(),
         }
@@ -200,6 +228,12 @@ impl Settings {
         if self.ingress.segment_bytes < self.http.record_bytes_max {
             let value = units::show_size(self.ingress.segment_bytes);
             return Err(refused("ingress.segment_bytes", value, "at least http.record_bytes_max"));
+        }
+        if self.consumers.in_flight_max == 0 {
+            return Err(refused("consumers.in_flight_max", 0, "at least 1"));
+        }
+        if self.consumers.visibility_max.is_zero() {
+            return Err(refused("consumers.visibility_max", "0s", "more than 0"));
         }
         if self.node.backlog_bytes_max < self.http.body_bytes_max {
             let value = units::show_size(self.node.backlog_bytes_max);

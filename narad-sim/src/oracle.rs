@@ -64,7 +64,9 @@ use narad_core::config::{Config, Policy};
 use narad_core::ids::{LogIndex, Offset, PartitionId};
 use narad_core::metastore::{Reply, State};
 
-pub use fact::{AcceptFault, Directory, DiskChange, End, Fact, Origin, Read};
+pub use fact::{
+    AcceptFault, ConsumerFact, Directory, DiskChange, End, Fact, IngressFact, Origin, Read,
+};
 pub use look::{LogView, Look};
 
 use crate::outcome::{Summary, Violation};

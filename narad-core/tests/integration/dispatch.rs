@@ -8,6 +8,7 @@ mod bounds;
 mod carry;
 mod cases;
 mod cluster;
+mod damage;
 mod owners;
 mod schedules;
 mod world;

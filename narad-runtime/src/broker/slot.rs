@@ -8,6 +8,7 @@
 //! a simulation, takes the phases one by one and lets anything happen in between.
 
 mod consumers;
+mod receive;
 #[cfg(test)]
 mod tests;
 mod watch;
@@ -17,7 +18,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 use narad_core::cursor;
-use narad_core::dispatch::{BatchNo, Receipt, Receiver, SendFault};
+use narad_core::dispatch::Receiver;
 use narad_core::effects::{Effects, OpId};
 use narad_core::freeze::gate::{
     Acknowledged, Admission, Appended as Ended, Authority, Command, Gate, Refused, Signal, Standing,
@@ -259,21 +260,6 @@ impl Slot {
         inner.log = Some(log);
         inner.consumers.next_opening();
         inner.receiver = Receiver::default();
-    }
-
-    /// Judges a batch that another node has accepted, before anything else about it is looked at.
-    /// What is to be appended is followed by [`end_delivery`](Self::end_delivery).
-    ///
-    /// # Errors
-    ///
-    /// If it is a late copy, or another batch of that node is being appended.
-    pub fn begin_delivery(&self, batch: BatchNo) -> Result<Receipt, SendFault> {
-        self.lock().receiver.begin(batch)
-    }
-
-    /// Takes note of how the append of a batch has ended: whether all of it was acknowledged.
-    pub fn end_delivery(&self, batch: BatchNo, taken: bool) {
-        self.lock().receiver.end(batch, taken);
     }
 
     /// Waits for the append under way and lets go of the log; the gate stands as it did.

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Api;
-use super::error::ApiError;
+use super::error::{ApiError, Code};
 use super::request::{ReadQuery, Upload, from_json};
 
 /// Answers as long as the process serves at all.
@@ -24,7 +24,7 @@ pub(super) async fn readiness(State(api): State<Arc<Api>>) -> Result<Json<Value>
         return Ok(Json(json!({ "status": "ready" })));
     }
     let waiting = readiness.waiting.unwrap_or_else(|| "the node is not registered yet".into());
-    Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "not_ready", waiting))
+    Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, Code::NotReady, waiting))
 }
 
 pub(super) async fn members(

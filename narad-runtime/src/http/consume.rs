@@ -23,7 +23,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::{Path, Query, State};
 use axum::http::uri::PathAndQuery;
-use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use narad_core::ids::{Epoch, Offset};
 use serde::de::IgnoredAny;
@@ -54,6 +54,7 @@ pub(super) async fn consume(
     State(api): State<Arc<Api>>,
     Path(topic): Path<String>,
     Query(query): Query<ConsumeQuery>,
+    method: Method,
     uri: Uri,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
@@ -63,6 +64,9 @@ pub(super) async fn consume(
         .any(|kind| kind.to_str().is_ok_and(|kind| kind.contains(batch::CONTENT_TYPE)));
     let answer = if query.from.is_some() {
         api.read(topic, &query, wants_batch).await
+    } else if method == Method::HEAD {
+        // What is handed out without being sent would only be kept from others.
+        Err(ApiError::method_not_allowed(&method, &uri))
     } else {
         api.hand_out(topic, &query, wants_batch).await
     };
@@ -139,11 +143,14 @@ impl Api {
             wait: wait.min(self.options.wait_max),
         };
         let handed = self.service.reserve(&topic, wanted).await?;
+        // Nobody else may be given the same answer.
+        let uncached = [(header::CACHE_CONTROL, "no-store")];
         if wants_batch {
             let body = batch::encode_handed(&handed);
-            return Ok(([(header::CONTENT_TYPE, batch::CONTENT_TYPE)], body).into_response());
+            let kind = [(header::CONTENT_TYPE, batch::CONTENT_TYPE)];
+            return Ok((uncached, kind, body).into_response());
         }
-        Ok(Json(HandedBody::new(topic, handed)).into_response())
+        Ok((uncached, Json(HandedBody::new(topic, handed))).into_response())
     }
 
     fn bytes_max(&self, query: &ConsumeQuery) -> u64 {

@@ -32,6 +32,51 @@ pub struct ErrorBody {
     pub results: Vec<PartResult>,
 }
 
+/// Defines the names of errors that are the API's own.
+macro_rules! codes {
+    ($($(#[$doc:meta])* $variant:ident => $code:literal,)+) => {
+        /// What went wrong before a request has reached the node, or on the way back.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(super) enum Code {
+            $($(#[$doc])* $variant,)+
+        }
+
+        impl Code {
+            const ALL: &[&str] = &[$($code),+];
+
+            const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $code,)+
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    /// The request cannot be understood.
+    BadRequest => "bad_request",
+    /// It exceeds a limit.
+    TooLarge => "too_large",
+    /// Its body is of a kind that is not known.
+    UnsupportedMediaType => "unsupported_media_type",
+    /// There is nothing at that path.
+    NoSuchRoute => "no_such_route",
+    /// The path does not take that method.
+    MethodNotAllowed => "method_not_allowed",
+    /// The node does not take part in the cluster yet.
+    NotReady => "not_ready",
+    /// The node did not answer in time.
+    Timeout => "timeout",
+    /// The node failed.
+    Internal => "internal",
+}
+
+/// Returns every code that an [`ErrorBody`] may have.
+pub fn error_codes() -> impl Iterator<Item = &'static str> {
+    Code::ALL.iter().chain(ServiceError::CODES).copied()
+}
+
 /// An answer that is not a success.
 #[derive(Debug)]
 pub(super) struct ApiError {
@@ -43,17 +88,26 @@ pub(super) struct ApiError {
 }
 
 impl ApiError {
-    /// Says that a request cannot be understood.
-    pub(super) fn bad_request(error: impl Into<String>) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, "bad_request", error)
+    /// Says that a path does not take a method.
+    pub(super) fn method_not_allowed(method: &Method, uri: &Uri) -> Self {
+        let error = format!("{method} is not possible at {}", uri.path());
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, Code::MethodNotAllowed, error)
     }
 
-    pub(super) fn new(status: StatusCode, code: &str, error: impl Into<String>) -> Self {
+    /// Says that a request cannot be understood.
+    pub(super) fn bad_request(error: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, Code::BadRequest, error)
+    }
+
+    pub(super) fn new(status: StatusCode, code: Code, error: impl Into<String>) -> Self {
+        Self::named(status, code.name(), error.into())
+    }
+
+    fn named(status: StatusCode, code: &str, error: String) -> Self {
         // What a client may repeat as it is: the node or the cluster is not able to right now.
         let retryable =
             matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::INSUFFICIENT_STORAGE);
-        let body =
-            ErrorBody { error: error.into(), code: code.into(), retryable, ..ErrorBody::default() };
+        let body = ErrorBody { error, code: code.into(), retryable, ..ErrorBody::default() };
         let retry_after = Duration::from_secs(1);
         Self { status, body: Box::new(body), location: None, retry_after }
     }
@@ -99,7 +153,7 @@ impl From<ServiceError> for ApiError {
             ServiceError::DiskFull => StatusCode::INSUFFICIENT_STORAGE,
             ServiceError::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };
-        let mut answer = Self::new(status, error.code(), error.to_string());
+        let mut answer = Self::named(status, error.code(), error.to_string());
         match error {
             ServiceError::Blocked(reasons) => answer.body.reasons = reasons,
             ServiceError::NotOwner { owner } => {
@@ -154,15 +208,14 @@ impl IntoResponse for ApiError {
 pub(super) async fn no_such_route(uri: Uri) -> ApiError {
     ApiError::new(
         StatusCode::NOT_FOUND,
-        "no_such_route",
+        Code::NoSuchRoute,
         format!("there is nothing at {}", uri.path()),
     )
 }
 
 /// Answers a method that a route does not take.
 pub(super) async fn method_not_allowed(method: Method, uri: Uri) -> ApiError {
-    let error = format!("{method} is not possible at {}", uri.path());
-    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", error)
+    ApiError::method_not_allowed(&method, &uri)
 }
 
 /// Brings errors that do not come from a handler, such as a query that cannot be parsed or a body
@@ -184,12 +237,12 @@ pub(super) async fn in_shape(request: Request, next: Next) -> Response {
     let message = String::from_utf8_lossy(&message);
     let message = if message.is_empty() { parts.status.to_string() } else { message.into_owned() };
     let code = match status {
-        StatusCode::PAYLOAD_TOO_LARGE => "too_large",
-        StatusCode::UNSUPPORTED_MEDIA_TYPE => "unsupported_media_type",
-        StatusCode::NOT_FOUND => "not_found",
-        StatusCode::METHOD_NOT_ALLOWED => "method_not_allowed",
-        other if other.is_server_error() => "internal",
-        _ => "bad_request",
+        StatusCode::PAYLOAD_TOO_LARGE => Code::TooLarge,
+        StatusCode::UNSUPPORTED_MEDIA_TYPE => Code::UnsupportedMediaType,
+        StatusCode::NOT_FOUND => Code::NoSuchRoute,
+        StatusCode::METHOD_NOT_ALLOWED => Code::MethodNotAllowed,
+        other if other.is_server_error() => Code::Internal,
+        _ => Code::BadRequest,
     };
     let mut shaped = ApiError::new(status, code, message).into_response();
     for (name, value) in &parts.headers {

@@ -36,7 +36,7 @@ use serde_json::{Value, json};
 
 use super::Api;
 use super::batch::{self, BatchError, Limits};
-use super::error::ApiError;
+use super::error::{ApiError, Code};
 use super::json::Messages;
 use super::request::{Upload, from_json, too_large};
 use crate::service::{Record, Route, ServiceError, partition_of};
@@ -180,7 +180,7 @@ impl Api {
             batch::CONTENT_TYPE => Ok(batch::decode_records(body.clone(), self.limits(), now_ms)?),
             other => Err(ApiError::new(
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                "unsupported_media_type",
+                Code::UnsupportedMediaType,
                 format!(
                     "the content type {other:?} is not known here; use application/octet-stream \
                      for one value, application/json or {} for many records",

@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::Api;
-use super::error::ApiError;
+use super::error::{ApiError, Code};
 use crate::service::{Read, ServiceError};
 use crate::units::parse_duration;
 
@@ -62,7 +62,7 @@ pub(super) fn from_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError>
 
 /// Says that something exceeds a limit.
 pub(super) fn too_large(error: &str) -> ApiError {
-    ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", error)
+    ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, Code::TooLarge, error)
 }
 
 /// The query of a read.
@@ -107,7 +107,7 @@ pub(super) async fn within_time(
         Ok(response) => response,
         Err(_) if reads => ApiError::new(
             StatusCode::SERVICE_UNAVAILABLE,
-            "timeout",
+            Code::Timeout,
             "the node did not answer in time; try again",
         )
         .into_response(),

@@ -120,6 +120,22 @@ impl From<Answer> for Settled {
 }
 
 impl Settled {
+    /// Every name that [`Settled::code`] gives, besides those of [`ServiceError`].
+    pub const CODES: [&str; 12] = [
+        "acked",
+        "already_acked",
+        "nacked",
+        "extended",
+        "superseded",
+        "expired",
+        "other_epoch",
+        "out_of_range",
+        "too_far_ahead",
+        "too_many_in_flight",
+        "moved",
+        "other_topic",
+    ];
+
     /// Returns the name of it, for programs; stable.
     #[must_use]
     pub fn code(&self) -> &'static str {

@@ -95,34 +95,46 @@ pub enum ServiceError {
     Internal(String),
 }
 
-impl ServiceError {
-    /// Returns the name of it, for programs; stable.
-    #[must_use]
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::NoLeader => "no_leader",
-            Self::UnknownMember(_) => "unknown_member",
-            Self::UnknownTopic(_) => "unknown_topic",
-            Self::UnknownPartition { .. } => "unknown_partition",
-            Self::NotInQuarantine(_) => "not_in_quarantine",
-            Self::Blocked(_) => "blocked",
-            Self::Rejected(_) => "rejected",
-            Self::Invalid(_) => "invalid",
-            Self::OutcomeUnknown => "outcome_unknown",
-            Self::NotOwner { .. } => "not_owner",
-            Self::Frozen => "frozen",
-            Self::NoLease => "no_lease",
-            Self::NotServing => "not_serving",
-            Self::StaleEpoch => "stale_epoch",
-            Self::TooManyInFlight { .. } => "too_many_in_flight",
-            Self::TooFarAhead { .. } => "too_far_ahead",
-            Self::DiskFull => "disk_full",
-            Self::Full { .. } => "full",
-            Self::Draining => "draining",
-            Self::NotAccepting(_) => "not_accepting",
-            Self::TooLarge(_) => "too_large",
-            Self::Busy => "busy",
-            Self::Internal(_) => "internal",
+/// Gives every variant its name for programs, and lists the names.
+macro_rules! codes {
+    ($($variant:pat => $code:literal,)+) => {
+        impl ServiceError {
+            /// Every name that [`ServiceError::code`] gives.
+            pub const CODES: &[&str] = &[$($code),+];
+
+            /// Returns the name of it, for programs; stable.
+            #[must_use]
+            pub const fn code(&self) -> &'static str {
+                match self {
+                    $($variant => $code,)+
+                }
+            }
         }
-    }
+    };
+}
+
+codes! {
+    Self::NoLeader => "no_leader",
+    Self::UnknownMember(_) => "unknown_member",
+    Self::UnknownTopic(_) => "unknown_topic",
+    Self::UnknownPartition { .. } => "unknown_partition",
+    Self::NotInQuarantine(_) => "not_in_quarantine",
+    Self::Blocked(_) => "blocked",
+    Self::Rejected(_) => "rejected",
+    Self::Invalid(_) => "invalid",
+    Self::OutcomeUnknown => "outcome_unknown",
+    Self::NotOwner { .. } => "not_owner",
+    Self::Frozen => "frozen",
+    Self::NoLease => "no_lease",
+    Self::NotServing => "not_serving",
+    Self::StaleEpoch => "stale_epoch",
+    Self::TooManyInFlight { .. } => "too_many_in_flight",
+    Self::TooFarAhead { .. } => "too_far_ahead",
+    Self::DiskFull => "disk_full",
+    Self::Full { .. } => "full",
+    Self::Draining => "draining",
+    Self::NotAccepting(_) => "not_accepting",
+    Self::TooLarge(_) => "too_large",
+    Self::Busy => "busy",
+    Self::Internal(_) => "internal",
 }

@@ -240,6 +240,11 @@ static KEYS: &[Key] = keys! {
     "ingress.cache_bytes_max" Size ingress.cache_bytes_max:
         "Accepted bytes that are kept in memory until they are dispatched."
 
+    "consumers.in_flight_max" Count consumers.in_flight_max:
+        "Records of one partition that may be handed out and not acknowledged."
+    "consumers.visibility_max" Duration consumers.visibility_max:
+        "Longest time for which one request can keep a record from other consumers."
+
     "http.body_bytes_max" Size http.body_bytes_max:
         "Longest request body."
     "http.record_bytes_max" Size http.record_bytes_max:

@@ -2,8 +2,10 @@
 
 use std::cell::Cell;
 
+use narad_core::cursor::Lineage;
 use narad_core::freeze::gate::{Authority, Standing};
-use narad_core::ids::{ByteCount, Incarnation, TopicId};
+use narad_core::ids::{ByteCount, Incarnation, MoveId, TopicId};
+use narad_core::metastore::{Assignment, Reign, Residue};
 use narad_core::time::Instant;
 
 use super::*;
@@ -162,4 +164,32 @@ fn opening_creates_only_a_birth() {
     assert_eq!(absent, host::Outcome::Open(Err(host::Fault::Missing)));
     assert!(machine.broker.find(PARTITION).is_none());
     assert!(machine.storage.watermarks(&[PARTITION]).is_empty());
+}
+
+/// `case_063`: what consumers have acknowledged is on the disk once their log is closed.
+#[test]
+fn closing_a_log_stores_where_consumers_stand() {
+    let owner = owner();
+    let slot = owner.broker.seat(PARTITION).slot;
+    let data = Attempt::birth(OWNER);
+    let reign =
+        Reign { epoch: EPOCH, start: Offset(0), owner: OWNER, data, residue: Residue::None };
+    slot.resume(Lineage::of(&Assignment {
+        owner: OWNER,
+        epoch: EPOCH,
+        data,
+        min_end: Offset(0),
+        lineage: vec![reign],
+        lineage_cut: false,
+        target: None,
+        move_id: MoveId(1),
+        burned: None,
+        revoked: None,
+        reported_hwm: None,
+        pinned: false,
+    }));
+    slot.acknowledge_up_to(EPOCH, Offset(2)).unwrap();
+    owner.storage.host(PARTITION, host::Operation::Close);
+    owner.storage.host(PARTITION, host::Operation::Open { data, birth: None });
+    assert_eq!(slot.log().unwrap().position().committed, Some(Offset(2)));
 }

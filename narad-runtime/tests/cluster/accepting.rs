@@ -1,6 +1,8 @@
 //! What is accepted by any node, and how it reaches its owner.
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use narad_core::node::Node;
@@ -9,6 +11,8 @@ use narad_runtime::server::{Server, Start};
 use narad_runtime::service::{
     MemberStatus, Read, Record, Service as _, ServiceError, partition_of,
 };
+
+use tokio_util::sync::CancellationToken;
 
 use super::harness::{Cluster, eventually};
 
@@ -156,6 +160,79 @@ async fn a_backlog_survives_a_restart() {
     all_arrive(&cluster, &expected).await;
 }
 
+/// R45, R47, H23: while an owner is dead, records keyed to its partitions go to a live one, and those
+/// asked for by number wait for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_of_a_dead_owner_go_to_a_sibling() {
+    let mut cluster = Cluster::of(3).await;
+    cluster.create_topic(TOPIC, PARTITIONS).await;
+    let dead = owned_by(&cluster, "n1", "n2").await;
+    let server = &cluster.servers["n2"];
+    let (peer, http) = (server.peer_addr().to_string(), server.http_addr().to_string());
+    stop(&mut cluster, "n2").await;
+    let keys = (0..).map(|n| format!("k{n}"));
+    let of_the_dead = |key: &String| dead.contains(&partition_of(key.as_bytes(), PARTITIONS));
+    let mut expected = BTreeSet::new();
+    for key in keys.filter(of_the_dead).take(5) {
+        accept(&cluster.servers["n1"], None, keyed(&key, &key)).await.unwrap();
+        expected.insert(key);
+    }
+    accept(&cluster.servers["n1"], Some(dead[0]), record("pinned")).await.unwrap();
+    all_arrive(&cluster, &expected).await;
+    assert_eq!(backlog(&cluster.servers["n1"]).await, 1, "it waits for its partition");
+    let rerouted = cluster.servers["n1"].counters().rerouted.load(Ordering::Relaxed);
+    assert_eq!(rerouted, expected.len() as u64);
+    cluster.start_again("n2", peer, http).await;
+    expected.insert("pinned".to_owned());
+    all_arrive(&cluster, &expected).await;
+    assert_eq!(cluster.read(TOPIC, dead[0]).await, ["pinned"]);
+}
+
+/// R36, R37, R39, R43, R44, R46: two producers at two nodes, while partitions move to a third that
+/// joins: no record is refused; those of a partition arrive in the order of acceptance, each at least
+/// once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn producing_goes_on_while_partitions_move() {
+    let mut cluster = Cluster::of(2).await;
+    cluster.create_topic(TOPIC, PARTITIONS).await;
+    let stop = CancellationToken::new();
+    let producers = ["n1", "n2"].map(|node| {
+        let (service, stop) = (cluster.servers[node].service(), stop.clone());
+        tokio::spawn(async move {
+            let mut number = 0;
+            while !stop.is_cancelled() {
+                for partition in 0..PARTITIONS {
+                    let value = record(&format!("{node} {number}"));
+                    service.accept(TOPIC, Some(partition), vec![value]).await.unwrap();
+                }
+                number += 1;
+                tokio::task::yield_now().await;
+            }
+            number
+        })
+    });
+    cluster.join("n3").await;
+    eventually("the third has its share", async || {
+        cluster.owned().await.values().all(|owned| *owned == 2)
+            && cluster.client().moves(Read::Barrier).await.is_ok_and(|moves| moves.is_empty())
+    })
+    .await;
+    stop.cancel();
+    for (node, producer) in ["n1", "n2"].into_iter().zip(producers) {
+        let count: u32 = producer.await.unwrap();
+        assert!(count > 10, "{count}");
+        eventually("nothing waits", async || backlog(&cluster.servers[node]).await == 0).await;
+        for partition in 0..PARTITIONS {
+            let values = cluster.read(TOPIC, partition).await;
+            let own = values.iter().filter_map(|value| value.strip_prefix(node));
+            let mut seen = BTreeSet::new();
+            let own = own.map(|number| number.trim().parse::<u32>().unwrap());
+            let first: Vec<u32> = own.filter(|number| seen.insert(*number)).collect();
+            assert_eq!(first, (0..count).collect::<Vec<_>>(), "{node}, partition {partition}");
+        }
+    }
+}
+
 /// R94, H37: a node that leaves accepts nothing new, and is not out before what it had accepted has
 /// arrived.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -238,6 +315,33 @@ async fn a_full_node_says_so_until_there_is_room() {
         cluster.read(TOPIC, dead[0]).await.len() == accepted + 1
     })
     .await;
+}
+
+/// `case_048`, S11: an accepted record whose bytes are damaged before it is sent is lost, loudly; it
+/// holds up neither what came with it nor the log.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_damaged_record_holds_up_nothing() {
+    // Nothing is kept in memory: what is sent is read from the disk.
+    let mut cluster = Cluster::with(2, |settings| settings.ingress.cache_bytes_max = 0).await;
+    cluster.create_topic(TOPIC, PARTITIONS).await;
+    let dead = owned_by(&cluster, "n1", "n2").await;
+    let server = &cluster.servers["n2"];
+    let (peer, http) = (server.peer_addr().to_string(), server.http_addr().to_string());
+    stop(&mut cluster, "n2").await;
+    for value in ["before", "victim", "after"] {
+        accept(&cluster.servers["n1"], Some(dead[0]), record(value)).await.unwrap();
+    }
+    let path = cluster.data_dir("n1").join("ingress").join(format!("{:020}.seg", 0));
+    let bytes = std::fs::read(&path).unwrap();
+    let at = bytes.windows(6).position(|window| window == b"victim").unwrap();
+    let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    file.write_all_at(b"V", at as u64).unwrap();
+    cluster.start_again("n2", peer, http).await;
+    let expected: BTreeSet<String> = ["before", "after"].map(str::to_owned).into();
+    all_arrive(&cluster, &expected).await;
+    let server = &cluster.servers["n1"];
+    eventually("nothing waits", async || backlog(server).await == 0).await;
+    assert_eq!(server.counters().damaged.load(Ordering::Relaxed), 1);
 }
 
 /// S3: an ingress log that is gone held what was acknowledged: it is never begun anew.

@@ -82,7 +82,7 @@ async fn view(service: &NodeService) -> OffsetsView {
     service.offsets(TOPIC, Read::Barrier).await.unwrap().remove(0)
 }
 
-/// R49, `case_022`: whoever waits for records at the owner is answered at the flip, with where the
+/// R49: whoever waits for records at the owner is answered at the flip, with where the
 /// next one is, instead of waiting on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_long_poll_is_woken_at_the_flip() {
@@ -110,7 +110,7 @@ async fn a_long_poll_is_woken_at_the_flip() {
     assert_eq!(refused, ServiceError::NotOwner { owner: Some(addr) });
 }
 
-/// R49, R50, R51, R53: what was in flight at the flip is handed out again by the next owner; the old
+/// R49, R50, R51, R53, `case_069`: what was in flight at the flip is handed out again by the next owner; the old
 /// one answers that the partition has moved, and where to, and the next one still takes the old
 /// handles where the records are the same.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -165,7 +165,7 @@ async fn captured(next: &NodeService) {
     }
 }
 
-/// R52, H28: exactly this interleaving: captured, acknowledged at the source, flipped. The next owner
+/// R52, H28, `case_031`: exactly this interleaving: captured, acknowledged at the source, flipped. The next owner
 /// is told over its socket, and hands out none of what was acknowledged.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn acknowledgements_after_the_capture_reach_the_next_owner() {

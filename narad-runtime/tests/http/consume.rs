@@ -116,7 +116,7 @@ async fn what_is_not_acknowledged_in_time_comes_again() {
     assert_eq!(codes(&router, "nack", json!({"handles": [second]})).await, ["already_acked"]);
 }
 
-/// R49, R51, H26, H44: each handle is answered for itself, whatever has become of its partition.
+/// R49, R51, H26, H44, `case_069`, `case_070`: each handle is answered for itself, whatever has become of its partition.
 #[tokio::test]
 async fn what_becomes_of_one_handle_does_not_depend_on_another() {
     let (cluster, router) = cluster();
@@ -299,4 +299,18 @@ async fn offsets_say_where_consumers_stand() {
     let elsewhere = &reply.body["partitions"][1];
     assert_eq!((elsewhere["addr"].as_str(), elsewhere.get("hwm")), (Some("10.0.0.2:7401"), None));
     assert!(elsewhere["unknown"].is_string());
+}
+
+/// A request whose answer has no body would only keep records from others; and no cache in between may
+/// give two consumers the same ones.
+#[tokio::test]
+async fn records_are_handed_to_one_who_takes_them() {
+    let (cluster, router) = cluster();
+    let reply = ask(&router, "HEAD", &format!("{MESSAGES}?partition=0"), "").await;
+    assert_eq!(reply.status, StatusCode::METHOD_NOT_ALLOWED);
+    assert_eq!(cluster.partition("orders", 0, |row| row.cursor().in_flight()), 0);
+    let reply = ask(&router, "GET", &format!("{MESSAGES}?partition=0"), "").await;
+    assert_eq!(reply.headers[header::CACHE_CONTROL], "no-store");
+    let reply = ask(&router, "HEAD", &format!("{MESSAGES}?partition=0&from=0"), "").await;
+    assert_eq!(reply.status, StatusCode::OK);
 }

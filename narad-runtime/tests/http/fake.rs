@@ -1,6 +1,8 @@
 //! A cluster in memory: several nodes over one state, without files and without a protocol.
 
 mod consumers;
+mod reads;
+mod salvage;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -9,14 +11,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use axum::Router;
 use narad_core::cursor::Cursor;
-use narad_core::ids::{ByteCount, Epoch, Incarnation, Name, NodeId, Offset, TopicId};
+use narad_core::ids::{Epoch, Incarnation, Name, NodeId, Offset, TopicId};
 use narad_runtime::client::{Client, ClientOptions, Endpoint};
 use narad_runtime::http::{Connections, HttpOptions, router, serve};
 use narad_runtime::service::{
-    Accepted, AcceptedView, AckSet, Fetched, Handed, LossCause, MemberStatus, MemberView, MoveView,
-    NewLoss, NewTopic, OffsetsView, Position, Produced, Read, Readiness, ReceiptView, Record,
-    Reserve, Role, Route, SalvageView, Service, ServiceError, Settle, Settled, Ticket, TopicView,
-    partition_of,
+    Accepted, AcceptedView, AckSet, Fetched, Handed, MemberStatus, MemberView, MoveView, NewLoss,
+    NewTopic, OffsetsView, Position, Produced, Read, Readiness, ReceiptView, Record, Reserve, Role,
+    Route, SalvageView, Service, ServiceError, Settle, Settled, Ticket, TopicView, partition_of,
 };
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
@@ -339,31 +340,7 @@ impl Service for Node {
     }
 
     async fn declare_lost(&self, loss: NewLoss) -> Result<ReceiptView, ServiceError> {
-        self.barrier(Read::Barrier)?;
-        let mut state = self.cluster.state();
-        let unknown = || ServiceError::UnknownTopic(loss.topic.clone());
-        let dead = state.dead.clone();
-        let (view, partitions) = state.topics.get_mut(&loss.topic).ok_or_else(unknown)?;
-        let row = &mut partitions[loss.partition as usize];
-        if !dead.contains(&row.owner) {
-            return Err(ServiceError::Rejected("its owner is not dead".into()));
-        }
-        let receipt = ReceiptView {
-            topic: view.name.clone(),
-            partition: loss.partition,
-            cause: LossCause::DeclaredLost,
-            epoch: Epoch(row.epoch + 1),
-            old_epoch: Epoch(row.epoch),
-            old_owner: name(&row.owner),
-            new_owner: name(&self.name),
-            at_risk_from: None,
-            start: Offset(row.records.len() as u64),
-            salvaged: false,
-        };
-        row.owner.clone_from(&self.name);
-        row.epoch += 1;
-        state.salvage.receipts.push(receipt.clone());
-        Ok(receipt)
+        self.give_up(loss)
     }
 
     async fn salvage(&self, read: Read) -> Result<SalvageView, ServiceError> {
@@ -372,22 +349,11 @@ impl Service for Node {
     }
 
     async fn restore(&self, member: &str, id: &str) -> Result<AcceptedView, ServiceError> {
-        let accepted =
-            AcceptedView { from: Offset(3), end: Offset(9), records: 6, bytes: ByteCount(60) };
-        let mut state = self.cluster.state();
-        let found = state.salvage.quarantine.iter_mut();
-        let mut found = found.filter(|one| one.member.as_str() == member && one.id == id);
-        let found = found.next().ok_or_else(|| ServiceError::NotInQuarantine(id.into()))?;
-        found.accepted = Some(accepted);
-        Ok(accepted)
+        self.restore_from(member, id)
     }
 
     async fn drop_quarantined(&self, member: &str, id: &str) -> Result<(), ServiceError> {
-        let mut state = self.cluster.state();
-        let before = state.salvage.quarantine.len();
-        state.salvage.quarantine.retain(|one| one.member.as_str() != member || one.id != id);
-        let dropped = state.salvage.quarantine.len() < before;
-        if dropped { Ok(()) } else { Err(ServiceError::NotInQuarantine(id.into())) }
+        self.drop_from(member, id)
     }
 
     async fn create_topic(&self, topic: NewTopic) -> Result<TopicView, ServiceError> {
@@ -491,46 +457,7 @@ impl Service for Node {
         _bytes_max: u64,
         wait: Duration,
     ) -> Result<Fetched, ServiceError> {
-        /// Records of one answer, so that a reader comes more than once.
-        const RECORDS_MAX: usize = 2;
-        self.owned(topic, partition, |row| {
-            row.fetches += 1;
-            Ok(())
-        })?;
-        self.cluster.changed.notify_waiters();
-        let read = || {
-            self.owned(topic, partition, |row| {
-                let start = match from {
-                    Position::Committed => row.committed.unwrap_or(0),
-                    Position::Offset { at, .. } => at.0,
-                };
-                let records = row.records.iter().cloned().enumerate();
-                let records = records.map(|(offset, record)| (Offset(offset as u64), record));
-                let start = usize::try_from(start).expect("small");
-                let records: Vec<_> = records.skip(start).take(RECORDS_MAX).collect();
-                Ok(Fetched {
-                    next: Offset((start + records.len()) as u64),
-                    records,
-                    start: Offset(0),
-                    hwm: Offset(row.records.len() as u64),
-                    epoch: Epoch(row.epoch),
-                    committed: row.committed.map(Offset),
-                })
-            })
-        };
-        let some = async {
-            loop {
-                let changed = self.cluster.changed.notified();
-                match read() {
-                    Ok(fetched) if fetched.records.is_empty() => changed.await,
-                    other => return other,
-                }
-            }
-        };
-        match tokio::time::timeout(wait, some).await {
-            Ok(answer) => answer,
-            Err(_) => read(),
-        }
+        self.read(topic, partition, from, wait).await
     }
 
     async fn ack(

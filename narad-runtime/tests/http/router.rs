@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use tower::ServiceExt;
 
 use crate::fake::{Cluster, member};
+use crate::openapi;
 
 pub(crate) struct Reply {
     pub(crate) status: StatusCode,
@@ -21,10 +22,25 @@ pub(crate) struct Reply {
 
 /// Asks a router; the body's content type is JSON unless told otherwise.
 pub(crate) async fn ask(router: &Router, method: &str, path: &str, body: &str) -> Reply {
-    ask_as(router, method, path, "application/json", body.to_owned()).await
+    let reply = send(router, method, path, "application/json", body.to_owned()).await;
+    openapi::check(method, path, serde_json::from_str(body).ok().as_ref(), &reply);
+    reply
 }
 
+/// Asks with a body of another kind. Like all answers, this one has to be as the document says.
 pub(crate) async fn ask_as(
+    router: &Router,
+    method: &str,
+    path: &str,
+    content_type: &str,
+    body: impl Into<Body>,
+) -> Reply {
+    let reply = send(router, method, path, content_type, body).await;
+    openapi::check(method, path, None, &reply);
+    reply
+}
+
+async fn send(
     router: &Router,
     method: &str,
     path: &str,
@@ -203,7 +219,7 @@ async fn whatever_is_wrong_with_a_request_has_the_one_shape() {
 async fn the_router_can_be_nested() {
     let (_, router) = cluster();
     let own = Router::new().nest("/narad", router);
-    let reply = ask(&own, "GET", "/narad/v1/cluster/members", "").await;
+    let reply = send(&own, "GET", "/narad/v1/cluster/members", "text/plain", "").await;
     assert_eq!(reply.body["members"][0]["id"], "narad-1");
     assert_eq!(error(&ask(&own, "GET", "/narad/nothing", "").await), (404, "no_such_route", false));
 }

@@ -25,8 +25,13 @@ fn batch(n: u64, value: Vec<u8>) -> Delivery {
     Delivery { partition, epoch: Epoch(4), batch, records: vec![record; 2] }
 }
 
+/// An end that comes so late.
+async fn after(limit: Duration) {
+    drop(tokio::time::timeout(limit, std::future::pending::<()>()).await);
+}
+
 async fn long() {
-    tokio::time::sleep(PATIENCE).await;
+    after(PATIENCE).await;
 }
 
 async fn pair(settings: Settings) -> (Arc<World>, Node, Node) {
@@ -85,7 +90,7 @@ async fn what_was_not_sent_is_told_from_what_was() {
     let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap();
     world.place(NodeId(3), nobody.local_addr().unwrap().to_string());
     // A node that accepts connections and says nothing: the handshake never ends.
-    let soon = tokio::time::sleep(Duration::from_millis(50));
+    let soon = after(Duration::from_millis(50));
     let sent = one.transport.deliver(NodeId(3), batch(0, Vec::new()), soon).await;
     assert_eq!(sent, Err(SendFault::Unreachable));
 

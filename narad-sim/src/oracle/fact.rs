@@ -1,16 +1,14 @@
 //! What the world tells the oracle.
 
+mod consumers;
+mod ingress;
 mod words;
 
-use std::time::Duration;
-
 use narad_core::controller::Change;
-use narad_core::cursor::Reserved;
-use narad_core::dispatch::{BatchNo, Route};
 use narad_core::effects::OpId;
 use narad_core::freeze::gate::{Authority, Standing};
 use narad_core::ids::{
-    Attempt, Epoch, Incarnation, LogIndex, MoveId, NodeId, Offset, PartitionId, Seq, Token, TopicId,
+    Attempt, Epoch, Incarnation, LogIndex, MoveId, NodeId, Offset, PartitionId, Token,
 };
 use narad_core::metastore::{Configuration, Entry, State};
 use narad_core::node::Note;
@@ -19,6 +17,8 @@ use narad_core::time::Instant;
 
 use crate::time::Time;
 
+pub use self::consumers::ConsumerFact;
+pub use self::ingress::IngressFact;
 pub use self::words::{AcceptFault, Directory, DiskChange, End, Origin, Read};
 
 /// Something that is true of the world from now on.
@@ -374,76 +374,8 @@ pub enum Fact<'a> {
         /// How many.
         bytes: u64,
     },
-    /// Records are durable in a node's ingress log, in consecutive positions; the node is told next,
-    /// then whoever waits for it.
-    Ingested {
-        /// The node.
-        node: NodeId,
-        /// The topic that they are for.
-        topic: TopicId,
-        /// Which partition of it.
-        route: Route,
-        /// The position of the first.
-        first: Seq,
-        /// The records.
-        ids: &'a [u64],
-        /// What all of them take there.
-        bytes: u64,
-    },
-    /// Records of an ingress log were made durable there a second time.
-    Carried {
-        /// The node.
-        node: NodeId,
-        /// Where they are.
-        seqs: &'a [Seq],
-        /// The new position of the first; the others follow.
-        first: Seq,
-    },
-    /// A node is about to give up everything before a position of its ingress log.
-    Checkpointing {
-        /// The node.
-        node: NodeId,
-        /// The position.
-        seq: Seq,
-    },
-    /// An owner has acknowledged a batch to the node that had accepted its records; told after
-    /// [`Fact::Acknowledged`].
-    Taken {
-        /// The owner.
-        node: NodeId,
-        /// The partition.
-        partition: PartitionId,
-        /// The reign.
-        epoch: Epoch,
-        /// The batch.
-        batch: BatchNo,
-        /// The records, by their positions in the other node's log.
-        seqs: &'a [Seq],
-    },
-    /// A node took records into its ingress and answered 202, without looking at any partition.
-    Accepted {
-        /// The node.
-        node: NodeId,
-        /// The topic that they are for.
-        topic: TopicId,
-        /// The records.
-        ids: &'a [u64],
-        /// From the arrival of the request to its answer.
-        took: Duration,
-        /// How much of that was the disk's, or passed while the process was paused.
-        disk: Duration,
-    },
-    /// A node refused records at its ingress.
-    AcceptRefused {
-        /// The node.
-        node: NodeId,
-        /// How many, together with those that were let in before and are not in its log yet.
-        records: u64,
-        /// What these take in its log.
-        bytes: u64,
-        /// Why.
-        why: AcceptFault,
-    },
+    /// Something happened to an ingress log, or to what is in it.
+    Ingress(IngressFact<'a>),
     /// A gate admitted an append; the log is written next.
     Admitted {
         /// The node.
@@ -494,74 +426,8 @@ pub enum Fact<'a> {
         /// The records.
         ids: &'a [u64],
     },
-    /// A cursor has handed out records.
-    Reserved {
-        /// The node.
-        node: NodeId,
-        /// The partition.
-        partition: PartitionId,
-        /// Which records, in which reign, and until when.
-        reserved: &'a Reserved,
-        /// How many were wanted.
-        most: usize,
-        /// Those from here on were given back at once.
-        back: Option<Offset>,
-    },
-    /// A consumer keeps a record for longer, or has handed it back.
-    Kept {
-        /// The node.
-        node: NodeId,
-        /// The partition.
-        partition: PartitionId,
-        /// The record.
-        offset: Offset,
-        /// Until when nobody else is given it, by the clock of the node.
-        until: Instant,
-    },
-    /// Records were delivered to a consumer: told when they arrive there, however late.
-    Delivered {
-        /// The node.
-        node: NodeId,
-        /// The partition.
-        partition: PartitionId,
-        /// The reign.
-        epoch: Epoch,
-        /// Offset of the first.
-        first: Offset,
-        /// The records.
-        ids: &'a [u64],
-        /// The high watermark that they were read below.
-        hwm: Offset,
-        /// How they were asked for.
-        how: Read,
-    },
-    /// The owner took a consumer's acknowledgement.
-    ConsumerAck {
-        /// The node.
-        node: NodeId,
-        /// The partition.
-        partition: PartitionId,
-        /// The reign of that owner.
-        epoch: Epoch,
-        /// The reign in which the consumer was given the record.
-        fetched: Epoch,
-        /// The record.
-        offset: Offset,
-    },
-    /// Where the consumers of a partition stand at its owner; told when the committed offset has
-    /// changed.
-    Position {
-        /// The node.
-        node: NodeId,
-        /// The partition.
-        partition: PartitionId,
-        /// The reign.
-        epoch: Epoch,
-        /// Where they stand.
-        position: &'a Position,
-        /// First offset that is hidden.
-        hwm: Offset,
-    },
+    /// Consumers were handed something, or have acknowledged it.
+    Consumers(ConsumerFact<'a>),
     /// A consumer was turned away by the node that it takes for the owner, now or a moment ago.
     ReadRefused(NodeId, PartitionId),
     /// Whether every clock's rate is within the bound of the policy. Once false, S2 says nothing

@@ -14,16 +14,17 @@ use narad_core::partition::Capture;
 
 use super::book::Asked;
 use super::healing::Healed;
-use super::ingress::Promise;
 use super::part::{Acked, Try};
 use super::sink::Cx;
-use super::{Directory, DiskChange, End, Fact, Oracle, Origin, Read};
+use super::{Directory, DiskChange, End, Fact, Oracle, Origin};
 use super::{
-    l1_moves, l2_freezes, l2_renewals, l4_accept, l5_serving, l6_reclaim, s01_accepted, s02_leases,
-    s02_single_writer, s03_owner_has_data, s04_hidden_tail, s05_offset_stability, s06_reports,
-    s07_position, s08_lives, s09_freeze_exclusion, s10_proof, s11_arrivals, s11_delivery,
-    s11_reservations, s15_leaving, s16_monotone,
+    l1_moves, l2_freezes, l2_renewals, l5_serving, l6_reclaim, s02_leases, s02_single_writer,
+    s03_owner_has_data, s04_hidden_tail, s05_offset_stability, s06_reports, s07_position,
+    s08_lives, s09_freeze_exclusion, s10_proof, s15_leaving, s16_monotone,
 };
+
+mod consumers;
+mod ingress;
 
 impl Oracle {
     pub(super) fn take_in(&mut self, fact: Fact<'_>, cx: &mut Cx<'_>) {
@@ -229,34 +230,7 @@ impl Oracle {
             }
             Fact::Copied { bytes, .. } => self.tally.copied_bytes += bytes,
 
-            Fact::Ingested { node, topic, route, first, ids, bytes } => {
-                let log = self.book.ingress.log_mut(node);
-                log.accept((topic, route), first, ids, bytes, cx.now);
-            }
-            Fact::Carried { node, seqs, first } => {
-                self.book.ingress.log_mut(node).carry(seqs, first, cx.now);
-            }
-            Fact::Checkpointing { node, seq } => {
-                s01_accepted::shortens(&mut self.book, node, seq, cx);
-            }
-            Fact::Taken { node, partition, batch, seqs, .. } => {
-                let part = self.book.parts.get(&partition);
-                let opening = part.and_then(|part| part.opening.get(&node)).copied();
-                let owner = (node, opening.unwrap_or_default());
-                let topic = self.book.state().and_then(|state| state.topic(partition.topic));
-                let partitions = topic.map_or(0, |topic| topic.partitions);
-                let (ingress, of) = (&mut self.book.ingress, (partition, partitions));
-                s11_arrivals::taken(ingress, of, owner, batch, seqs, cx);
-            }
-            Fact::Accepted { node, topic, ids, took, disk } => {
-                let promises = ids.iter().map(|id| Promise { id: *id, node, topic });
-                self.book.ingress.promised.extend(promises);
-                l4_accept::accepted(node, took, disk, cx);
-            }
-            Fact::AcceptRefused { node, records, bytes, why } => {
-                let more = (records, bytes);
-                l4_accept::refused(&self.book, &self.config, node, more, why, cx);
-            }
+            Fact::Ingress(fact) => self.take_in_ingress(fact, cx),
             Fact::Admitted { node, partition, epoch } => {
                 if let Some(part) = self.book.part_mut(partition) {
                     s09_freeze_exclusion::appends(part, node, epoch, "admits an append", cx);
@@ -277,55 +251,7 @@ impl Oracle {
                 self.acknowledged(node, partition, epoch, (first, ids), cx);
             }
 
-            Fact::Reserved { node, partition, reserved, most, back } => {
-                if let Some(part) = self.book.part_mut(partition) {
-                    s07_position::reserved(part, node, reserved, cx);
-                    s11_reservations::reserved(part, node, reserved, (most, back), cx);
-                }
-            }
-            Fact::Kept { node, partition, offset, until } => {
-                if let Some(part) = self.book.part_mut(partition) {
-                    s11_reservations::kept(part, node, offset, until);
-                }
-            }
-            Fact::Delivered { node, partition, epoch, first, ids, hwm, how } => {
-                let life = self.book.life(node);
-                if let Some(part) = self.book.part_mut(partition) {
-                    let end = end_of(first, ids);
-                    s04_hidden_tail::delivered(part, node, epoch, end, hwm, cx);
-                    s05_offset_stability::visible(part, node, epoch, first, ids, cx);
-                    s11_delivery::handed_out(
-                        part,
-                        (node, life, epoch),
-                        (first, ids.len()),
-                        how,
-                        cx,
-                    );
-                }
-                if how == Read::Plain {
-                    return;
-                }
-                self.deliveries.delivered(ids);
-                if let Some(part) = self.book.part_mut(partition) {
-                    part.delivered = cx.now;
-                }
-            }
-            Fact::ConsumerAck { node, partition, epoch, fetched, offset } => {
-                let life = self.book.life(node);
-                let limit = self.lease_limit(node);
-                if let Some(part) = self.book.part_mut(partition) {
-                    self.leases.acknowledges("S7", part, node, cx);
-                    s05_offset_stability::consumed(part, node, epoch, fetched, offset, cx);
-                    let of = (fetched, offset);
-                    s07_position::taken(part, (node, life, epoch), of, limit, cx);
-                }
-            }
-            Fact::Position { node, partition, epoch, position, hwm } => {
-                let life = self.book.life(node);
-                if let Some(part) = self.book.part_mut(partition) {
-                    s07_position::stands(part, (node, life, epoch), position, hwm, cx);
-                }
-            }
+            Fact::Consumers(fact) => self.take_in_consumers(fact, cx),
             Fact::ReadRefused(node, partition) => {
                 let healed = Healed::new(&self.book, &self.config, cx);
                 if let (Some(part), Some(all)) = (self.book.parts.get(&partition), healed) {

@@ -22,7 +22,7 @@ use narad_core::node::{Effect, Event, Identity, Node, Operation, Outcome};
 use narad_core::partition::{Capture, Listing, Position, Recovered};
 use narad_core::time::Instant;
 
-use super::{Directory, Fact, LogView, Look, Oracle, Origin};
+use super::{ConsumerFact, Directory, Fact, IngressFact, LogView, Look, Oracle, Origin};
 use crate::time::Time;
 
 /// A world of the test's own making.
@@ -273,7 +273,7 @@ impl Bench {
     fn ingest(&mut self, node: u64, route: Route, first: u64, ids: &[u64]) {
         let (node, topic, first) = (NodeId(node), self.topic, Seq(first));
         let bytes = 100 * ids.len() as u64;
-        self.tell(Fact::Ingested { node, topic, route, first, ids, bytes });
+        self.tell(Fact::Ingress(IngressFact::Ingested { node, topic, route, first, ids, bytes }));
         self.sight.ingress.entry(node).or_default().extend(ids);
     }
 
@@ -283,7 +283,7 @@ impl Bench {
         let (ingress, life) = from;
         let batch = BatchNo { ingress: NodeId(ingress), life: Incarnation(life), n };
         let seqs: Vec<Seq> = seqs.iter().copied().map(Seq).collect();
-        self.tell(Fact::Taken { node, partition, epoch, batch, seqs: &seqs });
+        self.tell(Fact::Ingress(IngressFact::Taken { node, partition, epoch, batch, seqs: &seqs }));
     }
 
     fn list(&mut self, node: u64, data: Attempt, asker: u64) {
@@ -334,13 +334,27 @@ impl Bench {
         let (node, partition) = (NodeId(node), self.p(0));
         let (epoch, first, hwm) = (Epoch(epoch), Offset(first), Offset(hwm));
         let how = super::Read::Reserved;
-        self.tell(Fact::Delivered { node, partition, epoch, first, ids, hwm, how });
+        self.tell(Fact::Consumers(ConsumerFact::Delivered {
+            node,
+            partition,
+            epoch,
+            first,
+            ids,
+            hwm,
+            how,
+        }));
     }
 
     fn consume(&mut self, node: u64, epoch: u64, fetched: u64, offset: u64) {
         let (node, partition) = (NodeId(node), self.p(0));
         let (epoch, fetched, offset) = (Epoch(epoch), Epoch(fetched), Offset(offset));
-        self.tell(Fact::ConsumerAck { node, partition, epoch, fetched, offset });
+        self.tell(Fact::Consumers(ConsumerFact::ConsumerAck {
+            node,
+            partition,
+            epoch,
+            fetched,
+            offset,
+        }));
     }
 
     fn stand_at(&mut self, node: u64, epoch: u64, committed: u64, hwm: u64) {
@@ -348,7 +362,13 @@ impl Bench {
         let committed = Some(Offset(committed));
         let position = Position { committed, acked_ahead: Vec::new() };
         let (epoch, hwm) = (Epoch(epoch), Offset(hwm));
-        self.tell(Fact::Position { node, partition, epoch, position: &position, hwm });
+        self.tell(Fact::Consumers(ConsumerFact::Position {
+            node,
+            partition,
+            epoch,
+            position: &position,
+            hwm,
+        }));
     }
 
     /// Starts a node's machines, in their next life, on the committed state, alone: they find

@@ -16,7 +16,7 @@ use narad_runtime::log::Record;
 use super::World;
 use super::machine::Incoming;
 use super::message::{Message, Payload};
-use crate::oracle::Fact;
+use crate::oracle::{Fact, IngressFact};
 
 /// Records for the owner of a partition.
 #[derive(Clone, Debug)]
@@ -124,7 +124,13 @@ impl World {
         process.broker.seat(partition).slot.end_delivery(batch, result.is_ok());
         if let (Ok((epoch, _)), Some(node)) = (result, self.machines[machine].node) {
             let seqs: Vec<Seq> = deliver.records.iter().map(|(seq, _)| *seq).collect();
-            self.observe(Fact::Taken { node, partition, epoch, batch, seqs: &seqs });
+            self.observe(Fact::Ingress(IngressFact::Taken {
+                node,
+                partition,
+                epoch,
+                batch,
+                seqs: &seqs,
+            }));
         }
         self.answer_delivery(machine, from, life, op, result.map(|_| ()));
     }

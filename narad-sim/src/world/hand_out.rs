@@ -13,7 +13,7 @@ use super::World;
 use super::message::{Ack, Fetch, Fetched, Message, Payload, Settle};
 use super::records::id_of;
 use super::traffic::address;
-use crate::oracle::{Fact, Read};
+use crate::oracle::{ConsumerFact, Fact, Read};
 use crate::trace::Kind;
 
 impl World {
@@ -37,7 +37,13 @@ impl World {
                 let (records, back) = read_reserved(&slot, &*log, &reserved, bytes_max);
                 if let Some(node) = self.machines[machine].node {
                     let (reserved, most) = (&reserved, fetch.most);
-                    self.observe(Fact::Reserved { node, partition, reserved, most, back });
+                    self.observe(Fact::Consumers(ConsumerFact::Reserved {
+                        node,
+                        partition,
+                        reserved,
+                        most,
+                        back,
+                    }));
                 }
                 let (epoch, hwm) = (reserved.epoch, log.bounds().hwm);
                 self.handed_out(partition, machine, epoch, hwm, &records);
@@ -92,7 +98,15 @@ impl World {
         for run in records.chunk_by(|(one, _), (next, _)| one.next() == *next) {
             let ids: Vec<u64> = run.iter().map(|(_, record)| id_of(record)).collect();
             let (first, hwm, how) = (run[0].0, bounds.hwm, Read::Plain);
-            self.observe(Fact::Delivered { node, partition, epoch, first, ids: &ids, hwm, how });
+            self.observe(Fact::Consumers(ConsumerFact::Delivered {
+                node,
+                partition,
+                epoch,
+                first,
+                ids: &ids,
+                hwm,
+                how,
+            }));
         }
     }
 
@@ -111,7 +125,15 @@ impl World {
             let ids: Vec<u64> = run.iter().map(|(_, id)| *id).collect();
             let (first, how) = (run[0].0, Read::Reserved);
             self.recorder.records(self.now, Kind::Read, machine, partition, ids.len());
-            self.observe(Fact::Delivered { node, partition, epoch, first, ids: &ids, hwm, how });
+            self.observe(Fact::Consumers(ConsumerFact::Delivered {
+                node,
+                partition,
+                epoch,
+                first,
+                ids: &ids,
+                hwm,
+                how,
+            }));
         }
     }
 
@@ -148,7 +170,7 @@ impl World {
         let local = it.clock.local(now);
         if let (Some((offset, by)), Some(node)) = (kept, it.node) {
             let until = local.after(by);
-            self.observe(Fact::Kept { node, partition, offset, until });
+            self.observe(Fact::Consumers(ConsumerFact::Kept { node, partition, offset, until }));
         }
         if let (Some(acked), Some(slot)) = (acked, &slot) {
             self.consumer_acked(machine, slot, partition, acked);
@@ -168,7 +190,13 @@ impl World {
     ) {
         let Some(node) = self.machines[machine].node else { return };
         let (Some(epoch), Ok(position)) = (reign_of(slot), slot.position()) else { return };
-        self.observe(Fact::ConsumerAck { node, partition, epoch, fetched, offset });
+        self.observe(Fact::Consumers(ConsumerFact::ConsumerAck {
+            node,
+            partition,
+            epoch,
+            fetched,
+            offset,
+        }));
         // Only if it has moved past the record can it have moved at all.
         if position.committed > Some(offset) {
             self.stand_at(machine, partition);
@@ -191,7 +219,13 @@ impl World {
             return;
         };
         let (position, hwm) = (&position, log.bounds().hwm);
-        self.observe(Fact::Position { node, partition, epoch, position, hwm });
+        self.observe(Fact::Consumers(ConsumerFact::Position {
+            node,
+            partition,
+            epoch,
+            position,
+            hwm,
+        }));
     }
 }
 

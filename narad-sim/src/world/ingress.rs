@@ -27,7 +27,7 @@ use super::message::{Message, Payload, Produced};
 use super::records::id_of;
 use super::script::{Moment, Verdict};
 use super::{Due, Local, World};
-use crate::oracle::{AcceptFault, Fact};
+use crate::oracle::{AcceptFault, Fact, IngressFact};
 use crate::scenario::vocabulary::ACCEPT;
 use crate::scenario::{Ending, Stage};
 use crate::time::Time;
@@ -174,7 +174,7 @@ impl World {
             let inside = |of: fn(&Load) -> u64| waiting.iter().map(|it| of(&it.load)).sum::<u64>();
             let records = load.records + inside(|load| load.records);
             let bytes = load.bytes + inside(|load| load.bytes);
-            self.observe(Fact::AcceptRefused { node, records, bytes, why });
+            self.observe(Fact::Ingress(IngressFact::AcceptRefused { node, records, bytes, why }));
         }
         self.reply_accept(machine, client, request, Produced::Refused);
     }
@@ -318,7 +318,14 @@ impl World {
                 let Ok(accepted) = answer else { continue };
                 let Guest { ids, topic, route, load, .. } = guest;
                 let (topic, route, first, bytes) = (*topic, *route, accepted.first, load.bytes);
-                self.observe(Fact::Ingested { node, topic, route, first, ids, bytes });
+                self.observe(Fact::Ingress(IngressFact::Ingested {
+                    node,
+                    topic,
+                    route,
+                    first,
+                    ids,
+                    bytes,
+                }));
             }
         }
         self.tell_of_waybills(machine, waybills);
@@ -358,7 +365,7 @@ impl World {
         let wrote = process.map_or(Duration::ZERO, |it| it.accepting.wrote(now));
         let disk = wrote.saturating_sub(guest.wrote_before) + paused;
         let took = now.since(came);
-        self.observe(Fact::Accepted { node, topic, ids: &ids, took, disk });
+        self.observe(Fact::Ingress(IngressFact::Accepted { node, topic, ids: &ids, took, disk }));
         self.recorder.count_many("accepted", ids.len() as u64);
         self.reply_accept(machine, client, request, Produced::Acknowledged);
     }

@@ -30,6 +30,8 @@ pub(crate) struct Expectation {
 /// What a condition came to: whether it holds, and what was found.
 struct Found(bool, String);
 
+mod rest;
+
 impl World {
     /// Between two looks at something that is to come true within a while.
     const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -459,34 +461,6 @@ impl World {
             }
         }
         out
-    }
-
-    /// Returns everything that has not come to rest.
-    pub(crate) fn restless(&self) -> Vec<String> {
-        let Some(state) = self.newest() else { return vec!["nobody runs".to_owned()] };
-        let mut found = Vec::new();
-        for partition in state.unassigned() {
-            found.push(format!("{partition} has no owner"));
-        }
-        for partition in state.targeted() {
-            let waits = self.waiting(partition).unwrap_or("under way");
-            found.push(format!("{partition} moves: {waits}"));
-        }
-        for (partition, row) in state.assignments() {
-            let serving = self.machine_of(row.owner).and_then(|at| {
-                self.machines[at].process.as_ref()?.replica.node().serving(partition)
-            });
-            if serving != Some(row.epoch) {
-                found.push(format!("{partition} is not served in epoch {}", row.epoch));
-            }
-        }
-        for member in state.members() {
-            let drains = member.draining && !member.retired && member.status == Status::Alive;
-            if drains && state.owned_count(member.id) > 0 {
-                found.push(format!("{} drains and owns partitions", member.name));
-            }
-        }
-        found
     }
 
     fn fits_moment(&self, on: &crate::scenario::On, moment: &Moment<'_>) -> bool {

@@ -12,7 +12,7 @@ const TIMED_OUT: End = End::Fails(SendFault::TimedOut);
 const UNREACHABLE: End = End::Fails(SendFault::Unreachable);
 
 /// The sends that are under way: to which partition, under which number, which records.
-fn sends(world: &World) -> Vec<(u32, u64, Vec<u64>)> {
+pub(super) fn sends(world: &World) -> Vec<(u32, u64, Vec<u64>)> {
     let sends = world.running.iter().filter_map(|(_, operation)| match operation {
         Operation::Send { partition, batch, records, .. } => {
             Some((partition.index, batch.n, records.iter().map(|seq| seq.0).collect()))
@@ -23,12 +23,12 @@ fn sends(world: &World) -> Vec<(u32, u64, Vec<u64>)> {
 }
 
 /// The index among the running operations of the send to a partition.
-fn to(world: &World, index: u32) -> usize {
+pub(super) fn to(world: &World, index: u32) -> usize {
     let is_it = |operation: &Operation| matches!(operation, Operation::Send { partition, .. } if partition.index == index);
     world.running.iter().position(|(_, operation)| is_it(operation)).expect("it is sent to")
 }
 
-fn wake_until_sent(world: &mut World) {
+pub(super) fn wake_until_sent(world: &mut World) {
     while sends(world).is_empty() {
         assert!(world.wake());
     }
@@ -481,44 +481,4 @@ fn what_holds_a_partition_up_is_noted_once() {
     let held = |fault| Note::Held { partition, fault };
     let noted = [held(SendFault::Frozen), held(SendFault::NoLease), Note::Resumed(partition)];
     assert_eq!(world.notes, noted);
-}
-
-/// `case_048`: a record whose bytes are damaged is given up by name, and the rest of its batch goes
-/// under the same number: an owner that has taken that has all of it.
-#[test]
-fn a_damaged_record_does_not_hold_up_its_batch() {
-    let mut world = World::new(&[1]);
-    for _ in 0..4 {
-        world.produce(Route::Any);
-    }
-    world.end(0, End::Well);
-    assert_eq!(sends(&world), [(0, 1, vec![1, 2, 3])]);
-    world.end(to(&world, 0), TIMED_OUT);
-    world.damage(Seq(1));
-    wake_until_sent(&mut world);
-    world.end(to(&world, 0), End::Well);
-    assert!(world.notes.contains(&Note::Damaged { records: 1, bytes: 100 }));
-    assert_eq!(world.dispatch.progress().damaged, 1);
-    wake_until_sent(&mut world);
-    assert_eq!(sends(&world), [(0, 1, vec![2, 3])]);
-    world.finish();
-    assert_eq!(world.dispatch.checkpoint(), Seq(4));
-}
-
-/// `case_048`: if nothing of a batch can be read, the next one does not take its number: it would be
-/// answered as the one that may have been taken.
-#[test]
-fn a_batch_of_damaged_records_leaves_no_number_behind() {
-    let mut world = World::new(&[1]);
-    world.produce(Route::Any);
-    world.end(0, End::AnswerLost);
-    world.damage(Seq(0));
-    world.produce(Route::Any);
-    wake_until_sent(&mut world);
-    world.end(to(&world, 0), End::Well);
-    wake_until_sent(&mut world);
-    assert_eq!(sends(&world), [(0, 1, vec![1])]);
-    world.finish();
-    world.assert_done();
-    assert_eq!(world.in_log(world.partition(0)).len(), 2);
 }

@@ -69,7 +69,7 @@ pub(super) struct World {
     /// Every record that was acknowledged.
     pub(super) accepted: Vec<Waybill>,
     parcels: u64,
-    arrived: BTreeSet<RecordId>,
+    pub(super) arrived: BTreeSet<RecordId>,
     /// Those that were to be sent to a sibling.
     strayed: BTreeSet<Parcel>,
     /// The checkpoint that was looked at last.
@@ -371,15 +371,6 @@ impl World {
         self.dispatch = Dispatch::new(&self.config, ME, self.life, found, &mut self.out);
         assert!(self.out.is_empty());
         self.handle(Event::Restored);
-    }
-
-    /// The bytes of a record are damaged in the ingress log, for good.
-    pub(super) fn damage(&mut self, seq: Seq) {
-        if let Some(stored) = self.ingress.get(&seq) {
-            self.damaged.insert(seq);
-            // Nobody can ask for more of it.
-            self.arrived.insert(stored.parcel.record);
-        }
     }
 
     pub(super) fn apply(&mut self) -> bool {

@@ -27,7 +27,13 @@ fn reserve(bench: &mut Bench, runs: &[(u64, u64)], most: usize, back: Option<u64
     let runs = runs.iter().map(run).collect();
     let reserved = Reserved { epoch: Epoch(1), until, runs };
     let (node, partition, back) = (N1, bench.p(0), back.map(Offset));
-    bench.tell(Fact::Reserved { node, partition, reserved: &reserved, most, back });
+    bench.tell(Fact::Consumers(ConsumerFact::Reserved {
+        node,
+        partition,
+        reserved: &reserved,
+        most,
+        back,
+    }));
 }
 
 /// Covers S7: what a cursor has never handed out follows what it has, but for what is acknowledged.
@@ -69,7 +75,7 @@ fn what_is_free_is_handed_out() {
     reserve(&mut bench, &[(0, 4)], 4, Some(2));
     let (node, partition, offset) = (N1, bench.p(0), Offset(0));
     let until = Instant::from_origin(Duration::from_mins(9));
-    bench.tell(Fact::Kept { node, partition, offset, until });
+    bench.tell(Fact::Consumers(ConsumerFact::Kept { node, partition, offset, until }));
     bench.pass(Duration::from_secs(2));
     reserve(&mut bench, &[(1, 4)], 5, None);
     bench.holds();

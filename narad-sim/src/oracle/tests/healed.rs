@@ -272,7 +272,7 @@ fn a_record_that_was_never_delivered_is_found() {
     bench.deliver(1, 1, 0, &[11, 12], 2);
     let (took, disk) = (Duration::ZERO, Duration::ZERO);
     let topic = bench.topic;
-    bench.tell(Fact::Accepted { node: N1, topic, ids: &[11], took, disk });
+    bench.tell(Fact::Ingress(IngressFact::Accepted { node: N1, topic, ids: &[11], took, disk }));
     healing(&mut bench);
     later(&mut bench);
     bench.oracle.finish_liveness(0, &bench.sight);

@@ -31,11 +31,11 @@ fn a_checkpoint_passes_what_has_arrived() {
     let mut bench = Bench::cluster(3);
     bench.ingest(2, Route::Any, 0, &[11, 12, 13]);
     bench.take(1, 0, (2, 1), 0, &[0]);
-    bench.tell(Fact::Carried { node: N2, seqs: &[Seq(1)], first: Seq(3) });
-    bench.tell(Fact::Checkpointing { node: N2, seq: Seq(2) });
+    bench.tell(Fact::Ingress(IngressFact::Carried { node: N2, seqs: &[Seq(1)], first: Seq(3) }));
+    bench.tell(Fact::Ingress(IngressFact::Checkpointing { node: N2, seq: Seq(2) }));
     bench.take(1, 0, (2, 1), 1, &[3]);
     bench.holds();
-    bench.tell(Fact::Checkpointing { node: N2, seq: Seq(4) });
+    bench.tell(Fact::Ingress(IngressFact::Checkpointing { node: N2, seq: Seq(4) }));
     bench.breaks(&["S1"]);
 
     // Of a topic that is gone, nothing has to arrive.
@@ -43,7 +43,7 @@ fn a_checkpoint_passes_what_has_arrived() {
     bench.ingest(2, Route::Any, 0, &[11]);
     let topic = bench.topic;
     bench.commit(1, Command::DeleteTopic { topic });
-    bench.tell(Fact::Checkpointing { node: N2, seq: Seq(1) });
+    bench.tell(Fact::Ingress(IngressFact::Checkpointing { node: N2, seq: Seq(1) }));
     bench.holds();
 }
 
@@ -108,7 +108,7 @@ fn records_arrive_in_the_order_of_acceptance() {
     // Carried records keep their place; keyed ones may come home late from a shut partition.
     let mut bench = Bench::cluster(3);
     bench.ingest(2, Route::Partition(0), 0, &[11, 12]);
-    bench.tell(Fact::Carried { node: N2, seqs: &[Seq(0)], first: Seq(2) });
+    bench.tell(Fact::Ingress(IngressFact::Carried { node: N2, seqs: &[Seq(0)], first: Seq(2) }));
     bench.take(1, 0, (2, 1), 0, &[2, 1]);
     bench.ingest(2, Route::Key(4), 3, &[14, 15]);
     let held = narad_core::dispatch::Note::Held {

@@ -6,7 +6,7 @@ use crate::oracle::{AcceptFault, DiskChange, End, Read};
 const BIRTH: Attempt = Attempt::birth(N1);
 
 const fn refused(node: NodeId, why: AcceptFault) -> Fact<'static> {
-    Fact::AcceptRefused { node, records: 1, bytes: 100, why }
+    Fact::Ingress(IngressFact::AcceptRefused { node, records: 1, bytes: 100, why })
 }
 
 /// Covers S2: two nodes that would acknowledge, found when a gate stands and when a node's
@@ -223,7 +223,15 @@ fn a_duplicate_without_a_seam_is_found() {
     let (node, partition, epoch) = (N1, bench.p(0), Epoch(1));
     let (first, hwm, ids) = (Offset(0), Offset(2), &[11][..]);
     let how = Read::Plain;
-    bench.tell(Fact::Delivered { node, partition, epoch, first, ids, hwm, how });
+    bench.tell(Fact::Consumers(ConsumerFact::Delivered {
+        node,
+        partition,
+        epoch,
+        first,
+        ids,
+        hwm,
+        how,
+    }));
     bench.holds();
     bench.deliver(1, 1, 0, &[11], 2);
     bench.breaks(&["S11"]);
@@ -255,10 +263,22 @@ fn acceptance_waits_for_the_disk_only() {
     let ms = Duration::from_millis;
     let mut bench = Bench::cluster(3);
     let topic = bench.topic;
-    bench.tell(Fact::Accepted { node: N1, topic, ids: &[1], took: ms(900), disk: ms(890) });
+    bench.tell(Fact::Ingress(IngressFact::Accepted {
+        node: N1,
+        topic,
+        ids: &[1],
+        took: ms(900),
+        disk: ms(890),
+    }));
     bench.tell(refused(N1, AcceptFault::Disk));
     bench.holds();
-    bench.tell(Fact::Accepted { node: N1, topic, ids: &[2], took: ms(900), disk: ms(1) });
+    bench.tell(Fact::Ingress(IngressFact::Accepted {
+        node: N1,
+        topic,
+        ids: &[2],
+        took: ms(900),
+        disk: ms(1),
+    }));
     bench.breaks(&["L4"]);
 }
 
@@ -284,7 +304,7 @@ fn a_node_that_has_room_accepts() {
     bench.ingest(2, Route::Any, most - 1, &[11]);
     bench.tell(refused(N2, AcceptFault::Full));
     bench.holds();
-    bench.tell(Fact::Checkpointing { node: N2, seq: Seq(most / 2) });
+    bench.tell(Fact::Ingress(IngressFact::Checkpointing { node: N2, seq: Seq(most / 2) }));
     bench.tell(refused(N2, AcceptFault::Full));
     bench.breaks(&["L4"]);
 }

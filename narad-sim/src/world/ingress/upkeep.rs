@@ -10,7 +10,7 @@ use narad_core::node::{Outcome, ShippingOutcome};
 use narad_runtime::ingress::{IngressError, Load, Parcel};
 use narad_runtime::salvage::salvage;
 
-use crate::oracle::Fact;
+use crate::oracle::{Fact, IngressFact};
 use crate::world::World;
 use crate::world::records::id_of;
 
@@ -49,7 +49,7 @@ impl World {
         seq: Seq,
     ) -> Option<Outcome> {
         if let Some(node) = self.machines[machine].node {
-            self.observe(Fact::Checkpointing { node, seq });
+            self.observe(Fact::Ingress(IngressFact::Checkpointing { node, seq }));
         }
         let process = self.machines[machine].process.as_ref()?;
         let crash = process.running.get(&op).and_then(|running| running.crash);
@@ -80,7 +80,7 @@ impl World {
         }
         if let (Ok(carried), Some(node)) = (&carried, self.machines[machine].node) {
             let (seqs, first): (Vec<Seq>, _) = (seqs.iter().collect(), carried.first);
-            self.observe(Fact::Carried { node, seqs: &seqs, first });
+            self.observe(Fact::Ingress(IngressFact::Carried { node, seqs: &seqs, first }));
             self.recorder.count_many("carried", seqs.len() as u64);
         }
         let is_poisoned = carried.as_ref().err().is_some_and(IngressError::needs_reopening);
@@ -137,7 +137,14 @@ impl World {
             let (topic, route) = (partition.topic, Route::Partition(partition.index));
             for (first, ids, bytes) in &accepted {
                 let (first, bytes) = (*first, *bytes);
-                self.observe(Fact::Ingested { node, topic, route, first, ids, bytes });
+                self.observe(Fact::Ingress(IngressFact::Ingested {
+                    node,
+                    topic,
+                    route,
+                    first,
+                    ids,
+                    bytes,
+                }));
             }
         }
         self.performed(machine, op, Outcome::Ship(ShippingOutcome::Salvage(salvaged)));

@@ -12,6 +12,8 @@ use narad_core::partition::Position;
 use super::*;
 use crate::disk::mem::Keep;
 
+mod bounds;
+
 const SECOND: Duration = Duration::from_secs(1);
 const NEXT: Epoch = Epoch(2);
 
@@ -209,7 +211,8 @@ fn what_is_given_back_was_never_handed_out() {
     assert!(again.iter().all(|one| one.delivery == Delivery(1)));
 }
 
-/// R48: consumers notice nothing of a freeze, while nothing can be appended.
+/// R48, `case_071`: consumers notice nothing of a freeze, while nothing can be appended; who has
+/// acknowledged nothing has a position of nothing, which is not zero.
 #[test]
 fn consuming_goes_on_through_a_freeze() {
     let owner = Owner::of(4);
@@ -224,7 +227,7 @@ fn consuming_goes_on_through_a_freeze() {
     assert_eq!(capture.position, Position::default(), "as it was when the freeze took hold");
 }
 
-/// R50, `case_065`: the position is captured under the freeze with what is acknowledged ahead, and
+/// R50, `case_025`, `case_065`: the position is captured under the freeze with what is acknowledged ahead, and
 /// never reaches past the high watermark that is read after it, though an append ends in between.
 #[test]
 fn the_position_is_captured_before_the_high_watermark() {
@@ -242,8 +245,8 @@ fn the_position_is_captured_before_the_high_watermark() {
     assert_eq!(owner.offsets(9), [4], "the last record came before the freeze took hold");
 }
 
-/// R50, R51: the next owner goes on where consumers stood; what they had in flight it hands out
-/// again, counted from one.
+/// R50, R51, `case_063`, `case_064`: the next owner goes on where consumers stood in memory, with what
+/// was acknowledged ahead; what they had in flight it hands out again, counted from one.
 #[test]
 fn the_next_owner_resumes_and_delivers_again_what_was_in_flight() {
     let owner = Owner::of(5);
@@ -263,7 +266,7 @@ fn the_next_owner_resumes_and_delivers_again_what_was_in_flight() {
     assert_eq!(denied(next.slot.extend(held[3], SECOND)), Denied::OtherEpoch { epoch: NEXT });
 }
 
-/// R52, H28: exactly this interleaving: captured, acknowledged at the source, flipped. The
+/// R52, H28, `case_031`: exactly this interleaving: captured, acknowledged at the source, flipped. The
 /// acknowledgement counts at the next owner once it is forwarded; without that the record comes
 /// again.
 #[test]
@@ -288,7 +291,7 @@ fn an_acknowledgement_after_the_capture_is_forwarded() {
     assert_eq!(told.offsets(9), [2]);
 }
 
-/// R49: whoever comes to a past owner is told so, whatever it wants.
+/// R49, `case_069`: whoever comes to a past owner is told so, whatever it wants.
 #[test]
 fn a_past_owner_answers_moved() {
     let owner = Owner::of(2);
@@ -366,7 +369,7 @@ fn without_a_lease_consumers_are_turned_away() {
     assert_eq!(owner.slot.take_acks(&Acks::default()), None);
 }
 
-/// R53: a restart delivers again what was not stored, and nothing that was.
+/// R53, `case_068`: a restart delivers again what was not stored, and nothing that was.
 #[test]
 fn after_a_restart_consumers_resume_from_what_was_stored() {
     let owner = Owner::of(4);
@@ -406,6 +409,34 @@ fn a_log_that_is_opened_again_keeps_what_was_acknowledged() {
     assert_eq!(log.position(), Position::default());
     owner.slot.store_position().unwrap();
     assert_eq!(log.position(), position(1, &[]));
+}
+
+/// `case_032`, `case_033`: what is left of an earlier ownership neither writes into the log that has
+/// taken its place nor answers for it.
+#[test]
+fn a_cursor_of_an_earlier_log_leaves_the_next_one_alone() {
+    let owner = Owner::of(3);
+    let held = owner.reserve(9);
+    owner.slot.ack(held[0]).unwrap();
+    owner.slot.stand(Standing::Closed);
+    owner.slot.detach().unwrap().close().unwrap();
+    owner.slot.hand_over(true);
+
+    SegmentLog::create(&owner.disk, Path::new("next"), Offset(0)).unwrap();
+    let disk = Arc::new(owner.disk.clone());
+    let log = SegmentLog::open(disk, Path::new("next"), LogLimits::default()).unwrap();
+    let third = Epoch(3);
+    log.append(&records(3), third).unwrap();
+    log.expose_all(third).unwrap();
+    let log: Arc<dyn PartitionLog> = Arc::new(log);
+    owner.slot.attach(Arc::clone(&log));
+    owner.slot.store_position().unwrap();
+    assert_eq!(log.position(), Position::default(), "the other log's position stays its own");
+    owner.serve(third);
+    assert_eq!(refused(owner.slot.reserve(1, SECOND).map(drop)), Refused::NotServing);
+    owner.slot.resume(lineage(&[(1, 0), (2, 0), (3, 0)]));
+    assert_eq!(owner.offsets(9), [0, 1, 2]);
+    assert_eq!(denied(owner.slot.ack(held[0])), Denied::OtherEpoch { epoch: third });
 }
 
 /// `case_064`: a position that could not be stored stays to be stored, and is stored once.
@@ -466,102 +497,4 @@ fn two_consumers_share_a_partition() {
     owner.slot.ack(c[0]).unwrap();
     owner.slot.ack(c[1]).unwrap();
     assert_eq!(owner.slot.position().unwrap(), position(4, &[]));
-}
-
-/// The frontier passes what retention removes, and nobody is handed it.
-#[test]
-fn retention_takes_records_from_consumers() {
-    let owner = Owner::of(3);
-    let held = owner.reserve(1);
-    let keep = Retention { bytes_max: None, age_ms_max: Some(0) };
-    owner.slot.retain(&keep, 1_000).unwrap().expect("not frozen");
-    owner.produce(1);
-    assert_eq!(owner.slot.ack(held[0]).unwrap(), Answer::AlreadyAcked);
-    assert_eq!(owner.offsets(9), [3]);
-    assert_eq!(owner.slot.offsets().unwrap().backlog, 1);
-}
-
-fn polled(watch: &mut Watch) -> bool {
-    let mut context = Context::from_waker(Waker::noop());
-    watch.poll_change(&mut context) == Poll::Ready(())
-}
-
-/// R49: those who wait are told of everything that may matter to them, once.
-#[test]
-fn whoever_watches_is_told_of_changes() {
-    let owner = Owner::of(1);
-    let mut watch = owner.slot.watch();
-    let mut told = |what: &str, change: &dyn Fn(&Owner)| {
-        assert!(!polled(&mut watch), "before: {what}");
-        change(&owner);
-        assert!(polled(&mut watch), "{what}");
-    };
-    told("a record is visible", &|owner| owner.produce(1));
-    let (_, reserved) = owner.slot.reserve(1, SECOND).unwrap();
-    let handle = |reserved: &Reserved| reserved.handles().next().unwrap();
-    told("a record is handed back", &|owner| {
-        owner.slot.nack(handle(&reserved), Duration::ZERO).unwrap();
-    });
-    let (_, reserved) = owner.slot.reserve(1, SECOND).unwrap();
-    told("a record is given back", &|owner| owner.slot.give_back(&reserved, Offset(0)));
-    let (_, _reserved) = owner.slot.reserve(1, SECOND).unwrap();
-    told("a reservation has run out", &|owner| {
-        owner.clock.pass(SECOND);
-        assert_eq!(owner.slot.free_in(), Some(Duration::ZERO));
-        owner.slot.wake_consumers();
-    });
-    told("the gate is shut", &|owner| owner.slot.stand(Standing::Closed));
-    told("the partition is another's", &|owner| drop(owner.slot.hand_over(false)));
-    told("it is served again", &|owner| owner.slot.resume(first_reign()));
-}
-
-/// Whoever was refused because of the limits is told when somebody makes room.
-#[test]
-fn the_limits_hold_back_and_let_go() {
-    let limits = Limits { in_flight_max: 2, ..Limits::default() };
-    let owner = Owner::with(4, limits);
-    let held = owner.reserve(9);
-    assert_eq!(held.len(), 2);
-    let mut watch = owner.slot.watch();
-    owner.slot.ack(held[0]).unwrap();
-    assert!(!polled(&mut watch), "nobody was refused");
-    assert_eq!(owner.offsets(9), [2]);
-    let refused = owner.slot.reserve(9, SECOND).map(drop);
-    assert_eq!(denied(refused), Denied::TooManyInFlight { max: 2 });
-    assert!(!polled(&mut watch));
-    owner.slot.ack(held[1]).unwrap();
-    assert!(polled(&mut watch));
-    assert_eq!(owner.offsets(9), [3]);
-}
-
-/// At most 1,024 records are acknowledged ahead; whoever is refused is told which record is waited
-/// for.
-#[test]
-fn too_much_acknowledged_ahead_names_the_record_in_the_way() {
-    let count = Position::ACKED_AHEAD_MAX + 2;
-    let owner = Owner::of(count);
-    let held = owner.reserve(count);
-    assert_eq!(held.len(), 1024, "in flight");
-    for handle in &held[1..] {
-        owner.slot.ack(*handle).unwrap();
-    }
-    let more = owner.reserve(9);
-    owner.slot.ack(more[0]).unwrap();
-    let full = owner.slot.reserve(1, SECOND).map(drop);
-    assert_eq!(denied(full), Denied::TooFarAhead { frontier: Offset(0) });
-    let ahead = owner.slot.acknowledge(EPOCH, Offset(1025));
-    assert_eq!(denied(ahead), Denied::TooFarAhead { frontier: Offset(0) });
-    owner.slot.ack(held[0]).unwrap();
-    assert_eq!(owner.slot.position().unwrap(), position(1025, &[]));
-}
-
-/// Those who have given up waiting take no room.
-#[test]
-fn a_dropped_watch_is_forgotten() {
-    let owner = Owner::of(0);
-    let mut watches: Vec<Watch> = (0..3).map(|_| owner.slot.watch()).collect();
-    assert!(watches.iter_mut().all(|watch| !polled(watch)));
-    assert_eq!(owner.slot.lock().watchers.len(), 3);
-    watches.truncate(1);
-    assert_eq!(owner.slot.lock().watchers.len(), 1);
 }
