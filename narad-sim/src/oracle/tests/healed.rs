@@ -295,7 +295,13 @@ fn nothing_new_is_due_while_consumers_hold_what_they_were_given() {
         let runs = vec![Run { first: Offset(0), end: Offset(1), delivery: Delivery(1) }];
         let reserved = Reserved { epoch: Epoch(1), until, runs };
         let (node, partition) = (N1, bench.p(0));
-        bench.tell(Fact::Reserved { node, partition, reserved: &reserved, most: 1, back: None });
+        bench.tell(Fact::Consumers(ConsumerFact::Reserved {
+            node,
+            partition,
+            reserved: &reserved,
+            most: 1,
+            back: None,
+        }));
         bench.oracle.finish_liveness(0, &bench.sight);
         assert_eq!(bench.broken().contains(&"S11"), !holds);
     }
