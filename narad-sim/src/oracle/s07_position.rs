@@ -172,12 +172,13 @@ pub(super) fn reserved(part: &mut Part, node: NodeId, reserved: &Reserved, cx: &
         return;
     }
     let floor = part.last().map(|last| last.floor).unwrap_or_default();
-    let committed = part.consumers.committed.unwrap_or_default().max(floor);
+    // Nor is it known of every reign what was acknowledged in it.
+    let done = part.consumers.committed.unwrap_or_default().max(floor).max(part.consumers.proven);
     for run in &reserved.runs {
         if run.end <= part.consumers.next {
             continue;
         }
-        let mut next = part.consumers.next.max(committed);
+        let mut next = part.consumers.next.max(done);
         while next < run.first {
             let known = part.lineage(epoch, next);
             if !known.is_some_and(|reign| reign.consumed.contains(next.0 - reign.start.0)) {

@@ -53,6 +53,15 @@ fn a_cursor_skips_nothing() {
     bench.open(1, BIRTH, 0);
     reserve(&mut bench, &[(0, 2)], 2, None);
     bench.holds();
+
+    // Of a past that nobody has told of it is not known what was acknowledged.
+    let mut bench = ten();
+    let state = bench.state().clone();
+    bench.oracle = Oracle::new(Config::new(1));
+    bench.tell(Fact::Restored { node: N1, state: &state });
+    bench.open(1, BIRTH, 0);
+    reserve(&mut bench, &[(0, 1), (4, 5)], 2, None);
+    bench.holds();
 }
 
 /// Covers S11: what nobody acknowledges in time is handed out again, before anything behind it.
