@@ -27,7 +27,8 @@ pub trait Look {
     fn leader(&self) -> Option<NodeId>;
 
     /// Returns whether `a` and `b` can exchange messages now, both ways, and promptly: a link on
-    /// which a small message takes longer than a request may is as good as none.
+    /// which a small message takes longer than a request may is as good as none, and who is paused
+    /// talks to nobody.
     fn talks(&self, a: NodeId, b: NodeId) -> bool;
 
     /// Returns whether the node would acknowledge a commit to the partition now: its log is open,

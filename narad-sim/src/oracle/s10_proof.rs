@@ -73,7 +73,8 @@ pub(super) fn sets_aside(
                 own.assignment(partition).is_some_and(|own_row| own_row.owner == row.owner)
                     && own.member(row.owner).is_some_and(|owner| owner.status != Status::Alive)
             });
-        if (row.target == Some(node) || (knows && row.owner != node)) && !alive {
+        let wanted = row.target == Some(node) && long_dead;
+        if (wanted || (knows && row.owner != node)) && !alive {
             cx.breach("S10", partition, || {
                 format!("{node:?} sets its copy aside while {:?} is dead (C54)", row.owner)
             });

@@ -73,7 +73,9 @@ impl Look for View<'_> {
     fn talks(&self, a: NodeId, b: NodeId) -> bool {
         let at = |node: NodeId| {
             let at = self.by_node.get(usize::try_from(node.0).ok()?).copied().flatten()?;
-            self.machines[at].process.as_ref().map(|_| super::traffic::address(at))
+            let machine = &self.machines[at];
+            let talks = machine.process.is_some() && machine.paused.is_none();
+            talks.then(|| super::traffic::address(at))
         };
         match (at(a), at(b)) {
             (Some(a), Some(b)) => self.net.talks(a, b),
