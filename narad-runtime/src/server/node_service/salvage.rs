@@ -61,10 +61,12 @@ impl NodeService {
             view.silent = others.into_iter().map(|(name, _)| name).collect();
             return Ok(view);
         }
-        let asked = others.into_iter().map(async |(name, addr)| {
-            let client = client(&addr, PATIENCE);
-            let told = async { client?.salvage(Read::Stale).await.ok() };
-            (name, told.await)
+        let asked = others.into_iter().map(|(name, addr)| async move {
+            let told = match client(&addr, PATIENCE) {
+                Some(client) => client.salvage(Read::Stale).await.ok(),
+                None => None,
+            };
+            (name, told)
         });
         for (name, told) in join_all(asked).await {
             match told {
