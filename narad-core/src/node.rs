@@ -45,6 +45,7 @@ mod partitions;
 mod proposing;
 mod reports;
 mod requests;
+mod retries;
 mod routes;
 mod salvage;
 mod sources;

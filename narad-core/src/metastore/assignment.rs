@@ -132,6 +132,14 @@ pub struct Reign {
     pub residue: Residue,
 }
 
+impl Reign {
+    /// Whether it began with an empty log although it succeeded another: the partition was declared
+    /// lost. No copy is of life zero.
+    pub const fn began_empty(&self) -> bool {
+        self.data.no.incarnation.0 == 0 && !matches!(self.residue, Residue::None)
+    }
+}
+
 /// Records of a past owner that the flip which ended its reign did not capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]

@@ -3,9 +3,10 @@
 //! A flip carries the position that was captured. What is acknowledged at the old owner after the
 //! capture is told to the new one (H28, R52), until that has taken it.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
+use super::retries::Retries;
 use super::routes::Route;
 use super::{Gating, Node, Note, Operation};
 use crate::cursor::{Acks, Lineage, Taken};
@@ -22,7 +23,7 @@ pub(super) struct Acknowledged {
     served: BTreeMap<PartitionId, Epoch>,
     /// Those of them that are another's now, until that one knows what was acknowledged.
     leaving: BTreeMap<PartitionId, Leaving>,
-    retries: BTreeSet<(Instant, PartitionId)>,
+    retries: Retries,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -37,17 +38,13 @@ enum Leaving {
 
 impl Acknowledged {
     pub(super) fn deadline(&self) -> Option<Deadline> {
-        let (at, _) = self.retries.first()?;
-        Some(Deadline { at: *at, why: "tell an owner again what was acknowledged here" })
+        let at = self.retries.first()?;
+        Some(Deadline { at, why: "tell an owner again what was acknowledged here" })
     }
 
     /// Removes and returns the partitions that are to be looked at again.
     pub(super) fn take_due(&mut self, now: Instant) -> Vec<PartitionId> {
-        let due: Vec<_> = self.retries.iter().take_while(|(at, _)| *at <= now).copied().collect();
-        for retry in &due {
-            self.retries.remove(retry);
-        }
-        due.into_iter().map(|(_, partition)| partition).collect()
+        self.retries.take_due(now)
     }
 }
 
@@ -120,7 +117,7 @@ impl Node {
         }
         self.acknowledged.leaving.insert(partition, Leaving::Resting(acks));
         let again = self.now.after(self.config.retry_max);
-        self.acknowledged.retries.insert((again, partition));
+        self.acknowledged.retries.add(partition, again);
     }
 
     /// A past owner tells what was acknowledged there.

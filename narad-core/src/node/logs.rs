@@ -16,8 +16,9 @@ impl Node {
                 {
                     self.inbox.push_back(Internal::Proposed(ticket, proposed));
                 }
-                self.changed(outcome.changed.clone());
-                if !outcome.changed.is_empty() && concerns_controller(&entry.command) {
+                let is_dirty = !outcome.changed.is_empty() && concerns_controller(&entry.command);
+                self.changed(outcome.changed);
+                if is_dirty {
                     self.inbox.push_back(Internal::Controller(controller::Event::Dirty));
                 }
             }

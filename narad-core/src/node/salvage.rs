@@ -11,8 +11,8 @@ use alloc::collections::BTreeSet;
 
 use super::routes::{Route, Ticket};
 use super::{Node, Note, Operation, Salvaged, Shipping};
-use crate::ids::{Attempt, Epoch, Incarnation, Offset, PartitionId};
-use crate::metastore::{Command, Reign, Reply, Verdict};
+use crate::ids::{Attempt, Epoch, Offset, PartitionId};
+use crate::metastore::{Command, Reply, Verdict};
 use crate::mover::What;
 use crate::partition::Manifest;
 use crate::planted::{Bug, is_planted};
@@ -76,7 +76,7 @@ impl Node {
         };
         let row = self.state.assignment(partition)?;
         let next = row.lineage.iter().find(|reign| reign.epoch == epoch)?;
-        let start = Some(start).filter(|_| !began_empty(next));
+        let start = Some(start).filter(|_| !next.began_empty());
         Some(Residue { what: What::Installed(data), epoch, start })
     }
 
@@ -91,7 +91,7 @@ impl Node {
         let reigns = row.lineage.iter().zip(row.lineage.iter().skip(1));
         let mut after = reigns.filter(|(copied, _)| copied.epoch == manifest.epoch);
         let (_, next) = after.next()?;
-        let is_mine = next.owner == self.me.node && began_empty(next);
+        let is_mine = next.owner == self.me.node && next.began_empty();
         let start = Some(manifest.position.committed.unwrap_or(manifest.start));
         let residue = Residue { what: What::Staging, epoch: next.epoch, start };
         let is_accepted = self.salvages.accepted.contains(&(partition, residue));
@@ -107,6 +107,8 @@ impl Node {
     ) {
         if let Proposed::Replied(Reply::Applied(_)) = proposed {
             self.salvages.under_way.remove(&(partition, residue));
+            // The row remembers it from now on.
+            self.salvages.accepted.remove(&(partition, residue));
             self.touch(partition);
         } else {
             self.salvage_later(partition, residue);
@@ -129,9 +131,4 @@ impl Node {
         self.sweeps.touch(partition);
         self.sweeps.retry_at(partition, self.now.after(self.config.retry_max));
     }
-}
-
-/// Whether a reign that is not the first began with an empty log: no copy is of life zero.
-fn began_empty(reign: &Reign) -> bool {
-    reign.data.no.incarnation == Incarnation(0)
 }

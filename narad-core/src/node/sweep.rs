@@ -6,6 +6,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
+use super::retries::Retries;
 use super::routes::Route;
 use super::salvage::Residue;
 use super::{Node, Note, Operation, Outcome, Staging, StagingOutcome};
@@ -31,7 +32,7 @@ pub(super) struct Sweeps {
     found: BTreeMap<PartitionId, Found>,
     /// Holds records that nobody else is known to have (H14).
     pub(super) residue: BTreeSet<PartitionId>,
-    retries: BTreeSet<(Instant, PartitionId)>,
+    retries: Retries,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -65,21 +66,16 @@ impl Sweeps {
     }
 
     pub(super) fn retry_at(&mut self, partition: PartitionId, at: Instant) {
-        self.retries.insert((at, partition));
+        self.retries.add(partition, at);
     }
 
     /// Removes and returns the partitions that are to be looked at again.
     pub(super) fn take_due(&mut self, now: Instant) -> Vec<PartitionId> {
-        let due: Vec<_> = self.retries.iter().take_while(|(at, _)| *at <= now).copied().collect();
-        for retry in &due {
-            self.retries.remove(retry);
-        }
-        due.into_iter().map(|(_, partition)| partition).collect()
+        self.retries.take_due(now)
     }
 
     pub(super) fn deadline(&self) -> Option<Deadline> {
-        let (at, _) = self.retries.first()?;
-        Some(Deadline { at: *at, why: "look at the disk again" })
+        Some(Deadline { at: self.retries.first()?, why: "look at the disk again" })
     }
 
     /// Returns whether the whole disk has been looked at since anything changed, and nothing on it

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use narad_core::ids::{Incarnation, Name, PartitionId};
+use narad_core::ids::{Name, PartitionId};
 use narad_core::metastore::{Assignment, Reign, Residue, State};
 use narad_core::node::{Ask, Node};
 
@@ -160,8 +160,7 @@ fn receipt_view(
         Residue::Pending => false,
         Residue::Reclaimed => true,
     };
-    // No copy is of life zero.
-    let began_empty = new.data.no.incarnation == Incarnation(0);
+    let began_empty = new.began_empty();
     let name = |node| state.member(node).map(|member| member.name.clone());
     Some(ReceiptView {
         topic: state.topic(partition.topic)?.name.clone(),
@@ -210,7 +209,7 @@ fn passed_on(error: &ClientError, id: &str) -> ServiceError {
     match error.code() {
         Some("not_in_quarantine") => ServiceError::NotInQuarantine(id.to_owned()),
         Some("rejected") => ServiceError::Rejected(error.to_string()),
-        Some("busy" | "ingress_full") => ServiceError::Busy,
+        Some("busy") => ServiceError::Busy,
         Some("disk_full") => ServiceError::DiskFull,
         Some(_) => ServiceError::Internal(error.to_string()),
         None => ServiceError::OutcomeUnknown,
