@@ -104,7 +104,7 @@ pub use receiver::{Receipt, Receiver};
 
 pub use interface::{
     BatchNo, Effect, Event, Found, LogFault, NoBarrier, Note, Operation, Outcome, Route, SendFault,
-    Seqs, Waybill,
+    Seqs, Waybill, send_limit,
 };
 
 mod account;

@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 use core::fmt;
+use core::time::Duration;
 
 use crate::effects::OpId;
 use crate::ids::{Epoch, Incarnation, NodeId, PartitionId, Seq, TopicId};
@@ -68,6 +69,28 @@ impl fmt::Debug for BatchNo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}{:?}b{}", self.ingress, self.life, self.n)
     }
+}
+
+/// Returns how long a sender waits for the answer to a batch of so many bytes: the longer it is, the
+/// longer. A slow link is no silent owner, and a batch that never fits the time would be sent for
+/// ever (L1). The machine [cancels](Effect::Cancel) what has become pointless meanwhile.
+///
+/// # Examples
+///
+/// A batch of 1 MiB over the slowest link that is waited for:
+///
+/// ```
+/// use core::time::Duration;
+/// use narad_core::dispatch::send_limit;
+///
+/// assert_eq!(send_limit(Duration::from_secs(5), 1 << 20), Duration::from_secs(5 + 128));
+/// ```
+#[must_use]
+pub const fn send_limit(request_timeout: Duration, bytes: u64) -> Duration {
+    /// The slowest link on which an answer is waited for, in bytes a second.
+    const RATE_MIN: u64 = 8 << 10;
+    let micros = bytes.saturating_mul(1_000_000) / RATE_MIN;
+    request_timeout.saturating_add(Duration::from_micros(micros))
 }
 
 /// Positions in the ingress log, in the order in which they are to be appended; kept as runs of

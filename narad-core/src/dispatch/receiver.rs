@@ -74,7 +74,8 @@ impl Receiver {
     /// Takes note of how an append has ended: whether all of the batch is durable and acknowledged.
     pub fn end(&mut self, batch: BatchNo, taken: bool) {
         let memory = self.from.entry(batch.ingress).or_default();
-        memory.under_way = None;
+        // An append that outlives the opening it began in says nothing of what has begun since.
+        memory.under_way = memory.under_way.filter(|under_way| *under_way != batch);
         if taken {
             memory.taken = memory.taken.max(Some(batch));
         }
@@ -107,6 +108,17 @@ mod tests {
         take(&mut receiver, batch(2, 0));
         let newest = batch(2, 0);
         assert_eq!(receiver.begin(batch(1, 9)), Err(SendFault::Stale { newest }));
+    }
+
+    /// An append of an earlier opening of the log ends late: the one under way stays under way.
+    #[test]
+    fn a_late_end_frees_nobody_elses_place() {
+        let mut receiver = Receiver::default();
+        assert_eq!(receiver.begin(batch(1, 4)), Ok(Receipt::Append));
+        receiver.end(batch(1, 3), false);
+        assert_eq!(receiver.begin(batch(1, 4)), Err(SendFault::Busy));
+        receiver.end(batch(1, 4), true);
+        assert_eq!(receiver.begin(batch(1, 4)), Ok(Receipt::Taken));
     }
 
     /// R37: a batch that was not taken is appended when it comes again, and holds up nobody else's.

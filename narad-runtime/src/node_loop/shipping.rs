@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use narad_core::dispatch::{BatchNo, LogFault, Refused, SendFault, Seqs};
+use narad_core::dispatch::{BatchNo, LogFault, Refused, SendFault, Seqs, send_limit};
 use narad_core::ids::{Epoch, NodeId, Offset, PartitionId, Seq};
 use narad_core::mover::What;
 use narad_core::node::{Salvaged, ShippingOutcome};
@@ -194,7 +194,7 @@ pub(super) async fn send(
     ingress: Arc<Ingress>,
     transport: Arc<Transport>,
     consignment: Consignment,
-    limit: Duration,
+    request_timeout: Duration,
     cancel: CancellationToken,
 ) -> ShippingOutcome {
     let Consignment { to, partition, epoch, batch, records } = consignment;
@@ -204,6 +204,8 @@ pub(super) async fn send(
         Ok(Err(outcome)) => return outcome,
         Err(_) => return ShippingOutcome::Send(Err(SendFault::Unreadable)),
     };
+    let bytes = records.iter().map(|record| record.encoded_bytes() as u64).sum();
+    let limit = send_limit(request_timeout, bytes);
     let end = async {
         drop(tokio::time::timeout(limit, cancel.cancelled()).await);
     };

@@ -4,14 +4,12 @@
 //! when nobody listens there is that nothing was sent, but only if no copy of the batch can have
 //! been taken: where there is another one on its way, nobody knows.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use narad_core::dispatch::{BatchNo, Receipt, SendFault, Seqs};
+use narad_core::dispatch::{BatchNo, Receipt, SendFault, Seqs, send_limit};
 use narad_core::effects::OpId;
 use narad_core::ids::{Epoch, NodeId, Offset, PartitionId, Seq};
 use narad_core::node::{Outcome, ShippingOutcome};
 use narad_runtime::log::Record;
+use std::sync::Arc;
 
 use super::World;
 use super::machine::Incoming;
@@ -73,12 +71,9 @@ impl World {
         None
     }
 
-    /// The longer a batch is, the longer its answer may take: a slow link is no silent owner.
+    /// Waits for the answer to a batch.
     fn wait_for_shipment(&mut self, machine: usize, op: OpId, bytes: usize) {
-        /// The slowest link on which an answer is waited for, in bytes a second.
-        const RATE_MIN: u64 = 8 << 10;
-        let micros = (bytes as u64).saturating_mul(1_000_000) / RATE_MIN;
-        let limit = self.setup.config.request_timeout + Duration::from_micros(micros);
+        let limit = send_limit(self.setup.config.request_timeout, bytes as u64);
         let patience = self.in_local_time(machine, limit);
         let process = self.machines[machine].process.as_mut();
         if let Some(running) = process.and_then(|process| process.running.get_mut(&op)) {
