@@ -254,9 +254,14 @@ async fn what_nobody_accepts_ends_with_a_reason() {
     let SendError::Refused(error) = error else { panic!("{error:?}") };
     assert_eq!(error.code(), Some("unknown_topic"));
     cluster.change(|state| state.faults = vec![Fault::Refuse(ServiceError::Draining); 999].into());
+    // The time is up in a pause, so that no attempt is cut off by it.
+    let pause = Duration::from_secs(20);
+    let slow = ClientOptions { retry_min: pause, retry_max: pause, ..ClientOptions::default() };
+    let hasty =
+        ProducerOptions { deliver_timeout: Duration::from_secs(2), ..ProducerOptions::default() };
+    let producer = a.client_with(slow).producer("orders", hasty);
     let error = producer.send(Placement::Any, &[record("x")]).await.expect_err("draining");
-    // The last attempt may be cut off by the time that is up, and nobody knows what became of it.
-    let SendError::GaveUp { last, .. } = error else { panic!("{error:?}") };
+    let SendError::GaveUp { maybe_written: false, last, .. } = error else { panic!("{error:?}") };
     assert!(last.contains("decommissioned"), "{last}");
     assert!(cluster.values("orders", 0).is_empty());
 }
