@@ -21,8 +21,9 @@
 //! 3. The manifest vouches for bytes that are durable already; what lies past them is cut before
 //!    the copy goes on (`case_044`, `case_045`).
 //! 4. Verifying changes nothing on the disk (`case_044`).
-//! 5. An unreadable manifest is reported and its staging stays, since it may be the only copy that
-//!    survives (`case_054`).
+//! 5. An unreadable manifest is reported and nothing is built on its staging, which is not touched
+//!    here: it may be the only copy that survives. It is set aside as any other, once its source lives
+//!    (`case_054`).
 
 pub mod data_dir;
 mod error;

@@ -69,19 +69,37 @@ async fn control(
     from: NodeId,
     connection: Connection,
 ) -> Option<Result<(), Closed>> {
+    let kinds: &'static [Kind] = &[Kind::Raft, Kind::Request];
+    converse(shared, from, connection, Purpose::Control, (kinds, Kind::Answer), take_all).await
+}
+
+/// Takes what a peer asks on one connection, and answers on it, until either ends.
+async fn converse(
+    shared: &Arc<Shared>,
+    from: NodeId,
+    connection: Connection,
+    purpose: Purpose,
+    (asked, answered): (&'static [Kind], Kind),
+    take: impl AsyncFnOnce(
+        &Shared,
+        NodeId,
+        FrameReader<OwnedReadHalf>,
+        mpsc::Sender<Bytes>,
+    ) -> Result<(), Closed>,
+) -> Option<Result<(), Closed>> {
     let Connection { version, stream, rest } = connection;
-    let (serial, token) = shared.begin(from, Purpose::Control);
+    let (serial, token) = shared.begin(from, purpose);
     let (read, write) = stream.into_split();
     let (replies, queue) = mpsc::channel(shared.settings.calls_max);
-    let reader = FrameReader::new(read, rest, &[Kind::Raft, Kind::Request]);
+    let reader = FrameReader::new(read, rest, asked);
     let both = async {
         tokio::select! {
-            end = take_all(shared, from, reader, replies) => end,
-            end = reply_all(shared, (write, version), Kind::Answer, queue) => end,
+            end = take(shared, from, reader, replies) => end,
+            end = reply_all(shared, (write, version), answered, queue) => end,
         }
     };
     let end = token.run_until_cancelled(both).await;
-    shared.end(from, Purpose::Control, serial);
+    shared.end(from, purpose, serial);
     end
 }
 
@@ -133,20 +151,9 @@ async fn delivery(
     from: NodeId,
     connection: Connection,
 ) -> Option<Result<(), Closed>> {
-    let Connection { version, stream, rest } = connection;
-    let (serial, token) = shared.begin(from, Purpose::Delivery);
-    let (read, write) = stream.into_split();
-    let (replies, queue) = mpsc::channel(shared.settings.calls_max);
-    let reader = FrameReader::new(read, rest, &[Kind::Deliver, Kind::Records]);
-    let both = async {
-        tokio::select! {
-            end = take_batches(shared, from, reader, replies) => end,
-            end = reply_all(shared, (write, version), Kind::Delivered, queue) => end,
-        }
-    };
-    let end = token.run_until_cancelled(both).await;
-    shared.end(from, Purpose::Delivery, serial);
-    end
+    let kinds: &'static [Kind] = &[Kind::Deliver, Kind::Records];
+    converse(shared, from, connection, Purpose::Delivery, (kinds, Kind::Delivered), take_batches)
+        .await
 }
 
 async fn take_batches(

@@ -26,7 +26,7 @@ use super::clients::RequestNo;
 use super::message::{Message, Payload, Produced};
 use super::records::id_of;
 use super::script::{Moment, Verdict};
-use super::{Due, Local, World};
+use super::{Local, World};
 use crate::oracle::{AcceptFault, Fact, IngressFact};
 use crate::scenario::vocabulary::ACCEPT;
 use crate::scenario::{Ending, Stage};
@@ -246,21 +246,7 @@ impl World {
 
     /// Goes on with a write, unless a step holds it up.
     fn meet_accept(&mut self, stage: Stage, machine: usize, at: Time, next: Local) {
-        match self.meet(Moment::new(stage, ACCEPT, machine)) {
-            Verdict::Gone => {}
-            Verdict::Hold(label) => {
-                let life = self.machines[machine].life;
-                self.script.keep(label, Due::Local { machine, life, what: next });
-            }
-            Verdict::Later(later) => self.local(machine, later.max(at), next),
-            Verdict::Pass
-            | Verdict::Drop
-            | Verdict::Twice(_)
-            | Verdict::Record(_)
-            | Verdict::Corrupt
-            | Verdict::Fail(_)
-            | Verdict::Crash(..) => self.local(machine, at, next),
-        }
+        self.meet_write(Moment::new(stage, ACCEPT, machine), machine, at, next);
     }
 
     /// Writes what was handed in: from here on it is durable, and nobody knows.

@@ -99,6 +99,11 @@ impl World {
         next: Local,
     ) {
         let moment = Moment { partition: Some(partition), ..Moment::new(stage, COMMIT, machine) };
+        self.meet_write(moment, machine, at, next);
+    }
+
+    /// Goes on with a write to a log, unless a step holds it up.
+    pub(super) fn meet_write(&mut self, moment: Moment<'_>, machine: usize, at: Time, next: Local) {
         match self.meet(moment) {
             Verdict::Gone => {}
             Verdict::Hold(label) => {
