@@ -92,7 +92,10 @@ pub(crate) fn groups(bars: &[Bar]) -> Vec<Group> {
 
 impl Group {
     /// Measures those of its bars that are wanted.
-    pub(crate) fn measure(self, _options: &Options, wanted: &[Bar], report: &mut Report) {
+    pub(crate) fn measure(self, options: &Options, wanted: &[Bar], report: &mut Report) {
+        if self == Self::Freeze {
+            return super::freeze::measure(options, wanted, report);
+        }
         for bar in wanted.iter().filter(|bar| bar.group() == self) {
             report.skip(*bar, "it is not measured yet");
         }

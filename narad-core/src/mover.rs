@@ -116,6 +116,7 @@ mod catch_up;
 mod close;
 mod converge;
 mod copy;
+mod cost;
 mod cx;
 mod desk;
 mod drain;
@@ -134,6 +135,7 @@ mod progress;
 mod settle;
 mod stage;
 mod state;
+mod timeline;
 mod verify;
 
 #[cfg(test)]
@@ -144,7 +146,8 @@ use core::time::Duration;
 
 use self::cx::Cx;
 use self::desk::Desk;
-pub use self::note::{NotConverged, Note, Phase, Progress, Waiting};
+pub use self::cost::FreezeCost;
+pub use self::note::{Freeze, NotConverged, Note, Phase, Progress, Steps, Waiting};
 pub use self::operation::{Copied, Fault, Operation, Outcome, Proposed, What};
 use self::state::State;
 use crate::config::Config;

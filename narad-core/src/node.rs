@@ -64,7 +64,7 @@ use crate::host::{self, Host};
 use crate::ids::{Incarnation, LogIndex, Name, NodeId, PartitionId, Seq, StoreUuid};
 use crate::lease::{self, Lease};
 use crate::metastore::{Addresses, Configuration, Entry, Halt, State};
-use crate::mover::{self, Mover};
+use crate::mover::{self, FreezeCost, Mover};
 use crate::peer::{self, RequestId};
 use crate::proposals::Proposals;
 use crate::time::Instant;
@@ -206,6 +206,8 @@ pub struct Node {
     /// How far the log was applied when no gate served a reign that is over.
     stood: LogIndex,
     movers: BTreeMap<PartitionId, Mover>,
+    /// What freezes of moves to this node have cost in this process.
+    freeze_cost: FreezeCost,
     dispatch: Dispatch,
     /// The last one that was published.
     room: Option<Room>,
@@ -271,6 +273,7 @@ impl Node {
             closing: BTreeSet::new(),
             stood: LogIndex(0),
             movers: BTreeMap::new(),
+            freeze_cost: FreezeCost::default(),
             agenda: Agenda::default(),
             sweeps: Sweeps::holding(held),
             poisoned: BTreeSet::new(),

@@ -192,7 +192,7 @@ impl CatchUp {
         let desk = &mut *cx.desk;
         let sight = Sight {
             tail: desk.tail_bytes,
-            freeze_ms: desk.copy_rate.millis_for(desk.tail_bytes),
+            freeze_ms: desk.predicted_freeze_ms(),
             copy_rate: desk.copy_rate.bytes_per_second(),
             write_rate: desk.write_rate.bytes_per_second(),
             throttled: self.throttled,

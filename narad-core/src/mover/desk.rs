@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::converge::Convergence;
+use super::cost::FreezeCost;
 use super::installed::Installed;
 use super::note::Waiting;
 use super::operation::{Operation, Outcome, What};
@@ -72,6 +73,8 @@ pub(super) struct Desk {
     pub(super) waiting: Option<Waiting>,
     pub(super) copy_rate: Rate,
     pub(super) write_rate: Rate,
+    /// What freezes have cost on this node.
+    pub(super) freeze_cost: FreezeCost,
     /// When the source was last asked for a listing.
     pub(super) list_asked: Option<Instant>,
     /// The last listing, to see what was written since.
@@ -117,6 +120,7 @@ impl Desk {
             waiting: None,
             copy_rate: Rate::default(),
             write_rate: Rate::default(),
+            freeze_cost: FreezeCost::default(),
             list_asked: None,
             listed: None,
             listed_bytes: 0,
@@ -226,6 +230,27 @@ impl Desk {
         self.listed_bytes = extents.iter().map(|extent| extent.bytes.0).sum();
         self.tail_bytes = self.stage.tail(extents);
         self.listed = Some((now, extents.to_vec()));
+    }
+
+    /// Returns how long a freeze with such a tail would last; `None` if the rate that matters is not
+    /// known.
+    pub(super) fn freeze_of(&self, tail_bytes: u64) -> Option<Duration> {
+        self.freeze_cost.of(tail_bytes, self.copy_rate.bytes_per_second())
+    }
+
+    /// Returns the tail that there should be now: what was listed, and what is written since.
+    pub(super) fn tail_expected(&self, now: Instant) -> u64 {
+        let since = self.listed.as_ref().map_or(Duration::ZERO, |(at, _)| now.since(*at));
+        let written = u128::from(self.write_rate.bytes_per_second()) * since.as_micros();
+        let written = u64::try_from(written / 1_000_000).unwrap_or(u64::MAX);
+        self.tail_bytes.saturating_add(written)
+    }
+
+    /// Returns how long a freeze would last if it began with the tail that was listed, in
+    /// milliseconds, rounded up.
+    pub(super) fn predicted_freeze_ms(&self) -> Option<u64> {
+        let millis = self.freeze_of(self.tail_bytes)?.as_micros().div_ceil(1_000);
+        Some(u64::try_from(millis).unwrap_or(u64::MAX))
     }
 
     /// Whether the move counts against those that may be under way at once.

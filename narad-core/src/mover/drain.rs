@@ -49,7 +49,7 @@ impl Draining {
         let dropped = desk.stage.adopt(desk.partition, job, &capture.listing, false);
         desk.stage.set_position(&capture.position);
         desk.listed(cx.now, &capture.listing.extents);
-        let renewed = (frozen.since, desk.stage.bytes());
+        let renewed = (frozen.timeline.asked, desk.stage.bytes());
         let tail_bytes = desk.tail_bytes;
         if dropped.extents > 0 {
             cx.note(Note::Dropped { extents: dropped.extents, bytes: dropped.bytes });
@@ -165,11 +165,14 @@ impl Draining {
         }
     }
 
-    fn ended(frozen: Frozen, ended: Ended, cx: &mut Cx<'_>) -> State {
+    fn ended(mut frozen: Frozen, ended: Ended, cx: &mut Cx<'_>) -> State {
         match ended.result {
             Err(fault) => fail(&frozen, fault, cx),
             Ok(()) if ended.gone => fail(&frozen, Fault::ExtentGone, cx),
-            Ok(()) => Verifying::begin(frozen, cx),
+            Ok(()) => {
+                frozen.timeline = frozen.timeline.drained(cx.now);
+                Verifying::begin(frozen, cx)
+            }
         }
     }
 

@@ -1,12 +1,11 @@
 //! Proposing the flip, and telling apart what its answers mean.
 
 use alloc::boxed::Box;
-use core::time::Duration;
 
 use super::cx::Cx;
 use super::desk::Desk;
-use super::install::Flip;
-use super::note::{Note, Waiting};
+use super::install::{Basis, Flip};
+use super::note::{Freeze, Note, Waiting};
 use super::operation::{Operation, Outcome, Proposed};
 use super::pause::Then;
 use super::settle::settle;
@@ -156,14 +155,21 @@ impl Flipping {
 
     /// This node owns the partition.
     pub(super) fn won(self, cx: &mut Cx<'_>) -> State {
-        let Flip { attempt, since, dead, .. } = self.flip;
-        let forced = dead.is_some();
+        let Flip { attempt, timeline, basis, .. } = self.flip;
+        let freeze = match basis {
+            Basis::Freeze { tail_bytes, predicted, .. } => Some(Freeze {
+                tail_bytes,
+                predicted,
+                lasted: cx.now.since(timeline.asked),
+                steps: timeline.steps(cx.now),
+            }),
+            Basis::Death(_) => None,
+        };
         cx.note(Note::Moved {
             attempt,
             copied_bytes: cx.desk.copied_bytes,
             passes: cx.desk.passes,
-            frozen: if forced { Duration::ZERO } else { cx.now.since(since) },
-            forced,
+            freeze,
         });
         State::Over(Over::Moved)
     }

@@ -3,11 +3,12 @@
 use super::cx::Cx;
 use super::desk::Job;
 use super::fit::Fit;
-use super::install::{Flip, Installing};
+use super::install::{Basis, Flip, Installing};
 use super::note::Waiting;
 use super::operation::{Fault, Operation, Outcome};
 use super::pause::Then;
 use super::settle::settle;
+use super::timeline::Timeline;
 use super::{SourceHealth, State};
 use crate::effects::OpId;
 use crate::ids::Generation;
@@ -107,8 +108,8 @@ impl Promoting {
                     hwm: boundary.hwm,
                     position: position.unwrap_or_default(),
                 };
-                let flip =
-                    Flip { job, attempt, since: cx.now, fence: None, dead: Some(generation) };
+                let (timeline, basis) = (Timeline::begin(cx.now), Basis::Death(generation));
+                let flip = Flip { job, attempt, timeline, basis };
                 Installing::begin(flip, permit, sidecar, cx)
             }
             (Err(refusal), _) | (Ok(_), Err(refusal)) => {

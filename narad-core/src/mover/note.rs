@@ -48,6 +48,13 @@ pub enum Note {
         /// The extent.
         base: Offset,
     },
+    /// The source is about to be frozen (R26).
+    Cutover {
+        /// Bytes that will be left to copy, as far as the source's rate tells.
+        tail_bytes: u64,
+        /// How long the freeze would last with such a tail.
+        predicted: Duration,
+    },
     /// The source is frozen for this try.
     Frozen {
         /// The freeze.
@@ -89,10 +96,8 @@ pub enum Note {
         copied_bytes: u64,
         /// Passes made by this life.
         passes: u32,
-        /// From the first request to freeze until the flip was known here; zero if forced.
-        frozen: Duration,
-        /// Whether the source was dead.
-        forced: bool,
+        /// How its freeze went; `None` if it was forced, since the source was dead.
+        freeze: Option<Freeze>,
     },
     /// This node has owned the partition all along: a try of an earlier life had won, or it is a
     /// later row.
@@ -107,6 +112,36 @@ pub enum Note {
     },
     /// The partition is no more (H26, H47).
     Gone,
+}
+
+/// How one freeze went, and how it was to go (R26).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Freeze {
+    /// Bytes that were left to copy when the source was frozen.
+    pub tail_bytes: u64,
+    /// How long it was said to last, before it began.
+    pub predicted: Duration,
+    /// From the first request to freeze until the flip was known here.
+    pub lasted: Duration,
+    /// What that was spent on.
+    pub steps: Steps,
+}
+
+/// How long each step of a freeze took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Steps {
+    /// Until the source had frozen and the answer was here.
+    pub prepare: Duration,
+    /// Until the tail was staged.
+    pub drain: Duration,
+    /// Until the copy was known to be the source's.
+    pub verify: Duration,
+    /// Until it was durable under the name of its attempt.
+    pub install: Duration,
+    /// Until the flip was known.
+    pub flip: Duration,
 }
 
 /// Why copying stopped although the tail was not small.

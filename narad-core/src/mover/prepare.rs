@@ -7,9 +7,10 @@ use super::State;
 use super::cx::Cx;
 use super::desk::{Desk, Job};
 use super::drain::Draining;
-use super::note::Waiting;
+use super::note::{Note, Waiting};
 use super::operation::{Fault, Operation, Outcome};
 use super::pause::Then;
+use super::timeline::Timeline;
 use crate::effects::{Deadline, OpId};
 use crate::ids::{Attempt, Offset};
 use crate::partition::Capture;
@@ -21,15 +22,16 @@ use crate::time::Instant;
 pub(super) struct Frozen {
     pub(super) job: Job,
     pub(super) attempt: Attempt,
-    /// When it was first asked for: the source has not been frozen for longer.
-    pub(super) since: Instant,
+    pub(super) timeline: Timeline,
+    /// How long it was said to last.
+    pub(super) predicted: Duration,
     pub(super) capture: Box<Capture>,
 }
 
 impl Frozen {
     /// Returns when the freeze has lasted for as long as one may.
     pub(super) fn ends(&self, desk: &Desk) -> Instant {
-        self.since.after(desk.config.freeze_max)
+        self.timeline.asked.after(desk.config.freeze_max)
     }
 
     pub(super) fn deadline(&self, desk: &Desk) -> Deadline {
@@ -42,7 +44,8 @@ impl Frozen {
 pub(super) struct Preparing {
     pub(super) job: Job,
     attempt: Attempt,
-    since: Instant,
+    timeline: Timeline,
+    predicted: Duration,
     /// Requests without an answer.
     unanswered: u32,
     step: Step,
@@ -58,7 +61,11 @@ impl Preparing {
     pub(super) fn begin(job: Job, cx: &mut Cx<'_>) -> State {
         let attempt = cx.desk.next_attempt(job);
         let step = Step::Pausing { until: cx.now };
-        Self { job, attempt, since: cx.now, unanswered: 0, step }.ask(cx)
+        let timeline = Timeline::begin(cx.now);
+        let tail_bytes = cx.desk.tail_expected(cx.now);
+        let predicted = cx.desk.freeze_of(tail_bytes).unwrap_or(cx.desk.config.freeze_max);
+        cx.note(Note::Cutover { tail_bytes, predicted });
+        Self { job, attempt, timeline, predicted, unanswered: 0, step }.ask(cx)
     }
 
     fn ask(self, cx: &mut Cx<'_>) -> State {
@@ -88,9 +95,10 @@ impl Preparing {
         assert_eq!(self.step, Step::Asked { op }, "the request is all that runs");
         let fault = match result {
             Ok(capture) => {
-                let Self { job, attempt, since, .. } = self;
+                let Self { job, attempt, predicted, .. } = self;
+                let timeline = self.timeline.frozen(cx.now);
                 let capture = Box::new(capture);
-                return Draining::begin(Frozen { job, attempt, since, capture }, cx);
+                return Draining::begin(Frozen { job, attempt, timeline, predicted, capture }, cx);
             }
             Err(fault) => fault,
         };
@@ -113,7 +121,7 @@ impl Preparing {
     fn ask_later(mut self, fault: Fault, cx: &mut Cx<'_>) -> State {
         self.unanswered += 1;
         let until = cx.retry_pause(self.unanswered);
-        if until >= self.since.after(cx.desk.config.freeze_ttl) {
+        if until >= self.timeline.asked.after(cx.desk.config.freeze_ttl) {
             // The freeze, if there is one, ends by itself; its token is not known here.
             return cx.attempt_failed(Waiting::from_fault(fault));
         }

@@ -1,9 +1,14 @@
 //! How a move is doing, for people and for the planner.
 
 use super::note::{Phase, Progress};
-use super::{Mover, State};
+use super::{FreezeCost, Mover, State};
 
 impl Mover {
+    /// Tells the machine what freezes have cost on this node, for its predictions.
+    pub fn learn(&mut self, cost: FreezeCost) {
+        self.desk.freeze_cost = cost;
+    }
+
     /// Returns how the move is doing.
     #[must_use]
     pub fn progress(&self) -> Progress {
@@ -19,7 +24,7 @@ impl Mover {
             tail_bytes: desk.tail_bytes,
             copy_rate: desk.copy_rate.bytes_per_second(),
             write_rate: desk.write_rate.bytes_per_second(),
-            freeze_ms: desk.copy_rate.millis_for(desk.tail_bytes),
+            freeze_ms: desk.predicted_freeze_ms(),
             passes: desk.passes,
             attempts: desk.attempts,
             waiting: desk.waiting,

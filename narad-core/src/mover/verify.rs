@@ -4,7 +4,7 @@ use super::State;
 use super::close::After;
 use super::cx::Cx;
 use super::desk::Desk;
-use super::install::{Flip, Installing};
+use super::install::{Basis, Flip, Installing};
 use super::note::{Note, Waiting};
 use super::operation::{Fault, Operation, Outcome};
 use super::prepare::Frozen;
@@ -57,7 +57,7 @@ impl Verifying {
     pub(super) fn done(self, op: OpId, outcome: &Outcome, cx: &mut Cx<'_>) -> State {
         assert_eq!(op, self.op, "a verification is all that runs");
         let Outcome::Verify(result) = outcome else { unreachable!("checked by the desk") };
-        let Frozen { job, attempt, since, ref capture } = self.frozen;
+        let Frozen { job, attempt, timeline, predicted, ref capture } = self.frozen;
         let verified = match *result {
             Ok(verified) => verified,
             Err(Fault::Damaged { base, .. }) => {
@@ -83,7 +83,8 @@ impl Verifying {
         let left = is_planted(Bug::PositionLeftBehind);
         let sidecar =
             if left { Sidecar { position: Position::default(), ..sidecar } } else { sidecar };
-        let flip = Flip { job, attempt, since, fence: Some(capture.token), dead: None };
+        let basis = Basis::Freeze { token: capture.token, tail_bytes: cx.desk.tail_bytes, predicted };
+        let flip = Flip { job, attempt, timeline: timeline.verified(cx.now), basis };
         Installing::begin(flip, permit, sidecar, cx)
     }
 

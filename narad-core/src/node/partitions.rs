@@ -201,7 +201,10 @@ impl Node {
                 mover::Effect::Cancel(op) => self.cancel(
                     |route| matches!(route, Route::Mover(p, o, _) if *p == partition && *o == op),
                 ),
-                mover::Effect::Note(note) => self.note(Note::Mover(partition, note)),
+                mover::Effect::Note(note) => {
+                    self.learn_of_freeze(&note);
+                    self.note(Note::Mover(partition, note));
+                }
             }
         }
         let Some(mover) = self.movers.get(&partition) else { return };
@@ -211,6 +214,16 @@ impl Node {
             self.touch(partition);
         } else {
             self.agenda.set(Key::Mover(partition), mover.deadline());
+        }
+    }
+
+    /// Remembers what a freeze has cost, for the predictions of all further ones.
+    fn learn_of_freeze(&mut self, note: &mover::Note) {
+        if let mover::Note::Moved { freeze: Some(freeze), .. } = note {
+            self.freeze_cost.observe(freeze.tail_bytes, freeze.lasted);
+            for mover in self.movers.values_mut() {
+                mover.learn(self.freeze_cost);
+            }
         }
     }
 
@@ -303,7 +316,8 @@ impl Node {
         }
         let me = mover::Me { node: self.me.node, incarnation: self.lease.incarnation() };
         let mut out = Effects::default();
-        let mover = Mover::new(self.now, me, partition, self.config.clone(), found, &mut out);
+        let mut mover = Mover::new(self.now, me, partition, self.config.clone(), found, &mut out);
+        mover.learn(self.freeze_cost);
         self.movers.insert(partition, mover);
         self.mover_wants(partition, &mut out);
         let row = self.state.assignment(partition).cloned();

@@ -103,7 +103,7 @@ impl Summary {
             self.moves.force_promoted += life.forced.load(Ordering::Relaxed);
             self.moves.non_converged += life.not_converged.load(Ordering::Relaxed);
             self.bytes += life.copied_bytes.load(Ordering::Relaxed);
-            freezes.extend(life.freezes());
+            freezes.extend(life.freezes().into_iter().map(|freeze| freeze.lasted));
         }
         self.freeze_ms = FreezeMs::of(freezes);
     }

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
+use narad_core::mover::Freeze;
 use narad_core::node::Note;
 use narad_core::{controller, dispatch, freeze, host, lease, mover};
 
@@ -32,8 +32,8 @@ pub struct Counters {
     pub damaged: AtomicU64,
     /// Records that a promotion had not captured, in bytes, accepted again (H14).
     pub salvaged_bytes: AtomicU64,
-    /// How long each normal move kept its source frozen.
-    pub freezes: Mutex<Vec<Duration>>,
+    /// The freeze of each normal move.
+    pub freezes: Mutex<Vec<Freeze>>,
     /// Partitions whose next owner was told what was acknowledged here after the capture (R52).
     pub acks_forwarded: AtomicU64,
 }
@@ -43,7 +43,7 @@ impl Counters {
     pub const FREEZES_MAX: usize = 1 << 16;
 
     /// Returns the freezes so far.
-    pub fn freezes(&self) -> Vec<Duration> {
+    pub fn freezes(&self) -> Vec<Freeze> {
         self.freezes.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
@@ -96,19 +96,23 @@ impl Telemetry {
         }
     }
 
+    fn count_freeze(&self, freeze: Freeze) {
+        let mut freezes = self.counters.freezes.lock().unwrap_or_else(PoisonError::into_inner);
+        if freezes.len() < Counters::FREEZES_MAX {
+            freezes.push(freeze);
+        }
+    }
+
     fn count(&self, note: &mover::Note) {
         let add = |counter: &AtomicU64, amount| counter.fetch_add(amount, Ordering::Relaxed);
         match note {
-            mover::Note::Moved { copied_bytes, frozen, forced, .. } => {
+            mover::Note::Moved { copied_bytes, freeze, .. } => {
                 add(&self.counters.moved, 1);
                 add(&self.counters.copied_bytes, *copied_bytes);
-                if *forced {
-                    add(&self.counters.forced, 1);
-                } else {
-                    let mut freezes =
-                        self.counters.freezes.lock().unwrap_or_else(PoisonError::into_inner);
-                    if freezes.len() < Counters::FREEZES_MAX {
-                        freezes.push(*frozen);
+                match freeze {
+                    Some(freeze) => self.count_freeze(*freeze),
+                    None => {
+                        add(&self.counters.forced, 1);
                     }
                 }
             }
@@ -197,10 +201,22 @@ fn log_mover(partition: narad_core::ids::PartitionId, note: &mover::Note) {
         mover::Note::Frozen { token, tail_bytes } => {
             tracing::info!(%partition, ?token, tail_bytes, "the source is frozen");
         }
-        mover::Note::Moved { attempt, copied_bytes, passes, frozen, forced } => tracing::info!(
-            %partition, %attempt, copied_bytes, passes, frozen_us = frozen.as_micros(), forced,
-            "the partition has moved here"
+        mover::Note::Cutover { tail_bytes, predicted } => tracing::info!(
+            %partition, tail_bytes, predicted_us = predicted.as_micros(),
+            "the source is about to be frozen"
         ),
+        mover::Note::Moved { attempt, copied_bytes, passes, freeze: None } => tracing::info!(
+            %partition, %attempt, copied_bytes, passes,
+            "the partition was promoted here, since its source is dead"
+        ),
+        mover::Note::Moved { attempt, copied_bytes, passes, freeze: Some(freeze) } => {
+            let Freeze { tail_bytes, predicted, lasted, steps } = freeze;
+            tracing::info!(
+                %partition, %attempt, copied_bytes, passes, tail_bytes,
+                frozen_us = lasted.as_micros(), predicted_us = predicted.as_micros(), ?steps,
+                "the partition has moved here"
+            );
+        }
         mover::Note::Stale(_) | mover::Note::PassEnded { .. } => {
             tracing::trace!(%partition, ?note, "move");
         }

@@ -94,7 +94,9 @@ impl Bench {
         bench.answer(Outcome::List(Ok(listing(100))));
         bench.answer(Outcome::ReachLeader(Ok(())));
         let effects = bench.answer(Outcome::Probe(Ok(())));
-        assert_eq!(effects, [Does::Run(Operation::Prepare { source: A, attempt: attempt(0) })]);
+        let cutover = Note::Cutover { tail_bytes: 0, predicted: FreezeCost::FIXED_DEFAULT };
+        let prepare = Operation::Prepare { source: A, attempt: attempt(0) };
+        assert_eq!(effects, [Does::Note(cutover), Does::Run(prepare)]);
         bench
     }
 

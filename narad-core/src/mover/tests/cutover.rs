@@ -13,6 +13,8 @@ use crate::peer::Refusal;
 #[test]
 fn the_freeze_is_as_short_as_its_steps() {
     let mut bench = Bench::preparing();
+    let mut pass = |bench: &mut Bench, ms| bench.now = bench.now.after(Duration::from_millis(ms));
+    pass(&mut bench, 1);
     let effects = bench.answer(Outcome::Prepare(Ok(capture(100))));
     let boundary =
         Boundary { start: Offset(0), end: Offset(10), hwm: Offset(10), digest: Some(Digest(77)) };
@@ -23,21 +25,33 @@ fn the_freeze_is_as_short_as_its_steps() {
             Does::Run(Operation::Verify(boundary)),
         ]
     );
+    pass(&mut bench, 3);
     let effects = bench.answer(Outcome::Verify(Ok(verified())));
     let sidecar = Sidecar { start: Offset(0), hwm: Offset(10), position: position() };
     let manifest =
         Manifest { position: position(), attempt: Some(attempt(0)), ..manifest(vec![staged(100)]) };
     let install = Operation::Install { attempt: attempt(0), sidecar, manifest };
     assert_eq!(effects, [Does::Run(install)]);
+    pass(&mut bench, 4);
     assert_eq!(bench.answer(Outcome::Install(Ok(()))), [flip()]);
-    bench.now = bench.now.after(Duration::from_millis(2));
+    pass(&mut bench, 7);
     let won = Proposed::Replied(Reply::Applied(Applied::Won(Epoch(4))));
     let moved = Note::Moved {
         attempt: attempt(0),
         copied_bytes: 100,
         passes: 1,
-        frozen: Duration::from_millis(2),
-        forced: false,
+        freeze: Some(Freeze {
+            tail_bytes: 0,
+            predicted: FreezeCost::FIXED_DEFAULT,
+            lasted: Duration::from_millis(15),
+            steps: Steps {
+                prepare: Duration::from_millis(1),
+                drain: Duration::ZERO,
+                verify: Duration::from_millis(3),
+                install: Duration::from_millis(4),
+                flip: Duration::from_millis(7),
+            },
+        }),
     };
     assert_eq!(bench.answer(Outcome::Propose(won)), [Does::Note(moved)]);
     assert!(bench.mover.is_over());

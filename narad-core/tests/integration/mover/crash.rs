@@ -295,7 +295,7 @@ fn a_source_that_comes_back_in_time_is_not_promoted() {
         world.twists.insert(index, Twist::SourceFlap(60));
         world.run();
         world.assert_moved();
-        let forced = |note: &Note| matches!(note, Note::Moved { forced: true, .. });
+        let forced = |note: &Note| matches!(note, Note::Moved { freeze: None, .. });
         assert!(!world.notes.iter().any(forced));
     }
 }

@@ -17,7 +17,7 @@ fn has_noted(world: &World, id: u64, is_it: impl Fn(&Moves) -> bool) -> bool {
 }
 
 fn forced(note: &Moves) -> bool {
-    matches!(note, Moves::Moved { forced: true, .. })
+    matches!(note, Moves::Moved { freeze: None, .. })
 }
 
 fn refused(world: &World, id: u64, is_it: impl Fn(Refusal) -> bool) -> bool {
