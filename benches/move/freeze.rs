@@ -65,8 +65,7 @@ async fn small_tails(options: &Options, wanted: &[Bar], report: &mut Report) -> 
         for _ in 0..MOVES {
             writer.longest_gap();
             let freeze = cluster.move_on().await?;
-            let least =
-                tokio::task::block_in_place(|| floor.freeze(freeze.tail_bytes.min(MIB)))?;
+            let least = tokio::task::block_in_place(|| floor.freeze(freeze.tail_bytes.min(MIB)))?;
             if freeze.tail_bytes <= MIB {
                 ours.push(freeze);
                 theirs.push(millis(least));
@@ -101,10 +100,8 @@ async fn small_tails(options: &Options, wanted: &[Bar], report: &mut Report) -> 
 
 /// The share of predictions that were near enough, and what they were.
 fn predictions(freezes: &[Freeze]) -> Row {
-    let pairs: Vec<(f64, f64)> = freezes
-        .iter()
-        .map(|freeze| (millis(freeze.predicted), millis(freeze.lasted)))
-        .collect();
+    let pairs: Vec<(f64, f64)> =
+        freezes.iter().map(|freeze| (millis(freeze.predicted), millis(freeze.lasted))).collect();
     let near = pairs.iter().filter(|(said, was)| (0.7..=1.5).contains(&(said / was))).count();
     #[expect(clippy::cast_precision_loss, reason = "few moves")]
     let share = near as f64 / pairs.len() as f64;
@@ -129,7 +126,10 @@ fn explain(freezes: &[Freeze], floors: &[f64], gaps: &[f64]) {
         "freeze ms: p10 {:.2} p50 {:.2} p90 {:.2} p99 {:.2}; floor p50 {:.2} p99 {:.2}; steps: \
          prepare {:.2}, drain {:.2}, verify {:.2}, install {:.2}, flip {:.2}; tail KiB {:.0} \
          ({:.0}..{:.0}); until the next record is taken {:.1} ms",
-        p(0.1), p(0.5), p(0.9), p(0.99),
+        p(0.1),
+        p(0.5),
+        p(0.9),
+        p(0.99),
         median(floors),
         percentile(floors, 0.99),
         mid(|freeze| freeze.steps.prepare),

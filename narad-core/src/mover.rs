@@ -144,9 +144,9 @@ mod tests;
 use core::mem;
 use core::time::Duration;
 
+pub use self::cost::FreezeCost;
 use self::cx::Cx;
 use self::desk::Desk;
-pub use self::cost::FreezeCost;
 pub use self::note::{Freeze, NotConverged, Note, Phase, Progress, Steps, Waiting};
 pub use self::operation::{Copied, Fault, Operation, Outcome, Proposed, What};
 use self::state::State;
@@ -204,7 +204,6 @@ pub enum SourceHealth {
 /// Something that a mover asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[expect(clippy::large_enum_variant, reason = "nearly every effect is an operation")]
 pub enum Effect {
     /// Run an operation; exactly one [`Event::Done`] answers it, unless the process ends first.
     Run(OpId, Operation),

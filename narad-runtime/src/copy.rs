@@ -10,6 +10,8 @@
 //! The node's copier is `transfer::Client`, over sockets of its own; a simulation has another, which
 //! lets the bytes travel in virtual time and cuts them short.
 
+mod tail;
+
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,6 +22,9 @@ use narad_core::ids::{NodeId, Offset, PartitionId};
 use crate::broker::Broker;
 use crate::log::LogError;
 use crate::wire::handshake::Refused;
+
+pub(crate) use tail::TailFirst;
+pub use tail::{Reach, Tails, read_tail};
 
 /// Brings a range of another node's bytes.
 pub trait Copier {

@@ -43,6 +43,12 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// If the device refuses; the names must then be taken as lost.
     fn sync_dir(&self, path: &Path) -> Result<(), DiskError>;
 
+    /// Makes several files and directories durable, in whatever order is fastest, and returns how each
+    /// went. By default one after the other.
+    fn sync_each(&self, what: &[Durable<'_>]) -> Vec<Result<(), DiskError>> {
+        what.iter().map(|one| one.sync(self)).collect()
+    }
+
     /// Lists a directory, ascending by name.
     ///
     /// # Errors
@@ -124,6 +130,24 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
     /// If the device fails. What was written since the last sync must then be taken as gone, and
     /// a later sync that succeeds proves nothing about it (H17).
     fn sync(&self) -> Result<(), DiskError>;
+}
+
+/// What is made durable together with others by [`Disk::sync_each`].
+#[derive(Clone, Copy, Debug)]
+pub enum Durable<'a> {
+    /// Content and length of a file.
+    File(&'a dyn DiskFile),
+    /// The names in a directory.
+    Names(&'a Path),
+}
+
+impl Durable<'_> {
+    fn sync<D: Disk + ?Sized>(self, disk: &D) -> Result<(), DiskError> {
+        match self {
+            Self::File(file) => file.sync(),
+            Self::Names(dir) => disk.sync_dir(dir),
+        }
+    }
 }
 
 /// How a file is opened.
@@ -233,12 +257,47 @@ pub fn write_atomically(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> Result<()
 ///
 /// If one of the steps fails.
 pub fn replace(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> Result<(), DiskError> {
-    let sibling = path.with_extension("tmp");
-    let file = disk.open(&sibling, Open::Create)?;
-    file.set_len(0)?;
-    file.write_at(0, bytes)?;
-    file.sync()?;
-    disk.rename(&sibling, path)
+    let replacement = Replacement::write(disk, path, bytes)?;
+    replacement.file().sync()?;
+    replacement.take_over(disk)
+}
+
+/// The new content of a small file, beside it: for a caller that syncs several of them at once.
+#[derive(Debug)]
+pub struct Replacement {
+    path: PathBuf,
+    sibling: PathBuf,
+    file: Arc<dyn DiskFile>,
+}
+
+impl Replacement {
+    /// Writes the sibling of a file. Nothing of it is durable.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be written.
+    pub fn write(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> Result<Self, DiskError> {
+        let sibling = path.with_extension("tmp");
+        let file = disk.open(&sibling, Open::Create)?;
+        file.set_len(0)?;
+        file.write_at(0, bytes)?;
+        Ok(Self { path: path.to_path_buf(), sibling, file })
+    }
+
+    /// Returns the sibling, which is to be synced before it takes over.
+    #[must_use]
+    pub fn file(&self) -> &dyn DiskFile {
+        &*self.file
+    }
+
+    /// Renames it over the file; durable once the directory is synced.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be renamed.
+    pub fn take_over(self, disk: &dyn Disk) -> Result<(), DiskError> {
+        disk.rename(&self.sibling, &self.path)
+    }
 }
 
 /// Reads a small file whole, or returns `None` if there is none.

@@ -64,6 +64,7 @@ mod error;
 pub(crate) mod frame;
 mod index;
 mod listing;
+mod opening;
 mod position;
 mod read;
 mod record;
@@ -84,6 +85,7 @@ pub use check::Damage;
 pub use envelope::FormatError;
 pub use error::LogError;
 pub(crate) use listing::{check_segment, digest_of};
+pub(crate) use opening::Opening;
 pub(crate) use read::Upto;
 pub use record::Record;
 #[cfg(test)]

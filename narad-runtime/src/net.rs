@@ -44,7 +44,7 @@ mod settings;
 pub(crate) mod socket;
 mod transport;
 
-pub use call::{CallError, ReplySender};
+pub use call::{Answered, CallError, ReplySender};
 pub use deliver::{Deliveries, Delivery, DeliveryReply};
 pub use join::{Joined, Joiner, join};
 pub use settings::Settings;

@@ -220,7 +220,7 @@ impl<S: RaftStore + 'static> NodeLoop<S> {
                 Effect::Cancel(op) => self.hands.cancel(op),
                 Effect::Answer(id, answer) => {
                     if let Some(reply) = self.requests.remove(&id) {
-                        reply.send(&answer);
+                        self.hands.answer(reply, answer);
                     }
                 }
                 Effect::Reply(id, said) => {

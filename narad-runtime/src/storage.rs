@@ -18,7 +18,9 @@ use narad_core::node::{Staging, StagingOutcome};
 use narad_core::partition::{Boundary, Recovered, Verified};
 
 use crate::broker::Broker;
-use crate::copy::{CancelFlag, Copier, CopyRequest, Sink, SourceError, TransferError};
+use crate::copy::{
+    CancelFlag, Copier, CopyRequest, Reach, Sink, SourceError, TailFirst, Tails, TransferError,
+};
 use crate::log::{Damage, Recovery};
 use crate::store::{PartitionStore, Refusal, StageWriter, StoreError, What};
 
@@ -27,12 +29,28 @@ use crate::store::{PartitionStore, Refusal, StageWriter, StoreError, What};
 pub struct Storage {
     store: Arc<dyn PartitionStore>,
     broker: Arc<Broker>,
+    tails: Tails,
 }
 
 impl Storage {
     /// Carries out operations on a store; logs that are opened go to the broker's slots.
-    pub const fn new(store: Arc<dyn PartitionStore>, broker: Arc<Broker>) -> Self {
-        Self { store, broker }
+    pub fn new(store: Arc<dyn PartitionStore>, broker: Arc<Broker>) -> Self {
+        Self { store, broker, tails: Tails::default() }
+    }
+
+    /// Begins a request to freeze a partition's source: says how far the copy reaches, so that what
+    /// lies beyond can come with the answer.
+    pub fn reach(&self, partition: PartitionId) -> Reach {
+        self.tails.forget(partition);
+        let staged = self.store.staged(partition).unwrap_or_default();
+        staged
+            .last()
+            .map_or(Reach::default(), |last| Reach { base: last.base, bytes: last.bytes.0 })
+    }
+
+    /// Returns the tails that came with answers to such requests.
+    pub const fn tails(&self) -> &Tails {
+        &self.tails
     }
 
     /// Carries out `Operation::Inspect`: says what is on the disk of one partition, or `None` if it
@@ -150,6 +168,7 @@ impl Storage {
             }
             Staging::Verify(boundary) => StagingOutcome::Verify(self.verify(partition, &boundary)),
             Staging::Install { attempt, sidecar, manifest } => {
+                self.tails.forget(partition);
                 StagingOutcome::Install(known(store.install(attempt, &sidecar, &manifest)))
             }
             Staging::Restage(attempt) => {
@@ -225,6 +244,7 @@ impl Storage {
             let staged = staging.writer.finish();
             return Ok(Copied { staged, throttled: Duration::ZERO });
         }
+        let copier = TailFirst { tails: &self.tails, rest: copier };
         let copied = copier.copy(source, request, &mut staging, cancel);
         match copied {
             Ok(report) => {

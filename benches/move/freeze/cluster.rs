@@ -75,7 +75,10 @@ impl Cluster {
         let service = self.servers[self.owner].service();
         for _ in 0..bytes.div_ceil(8 << 20) {
             let records = vec![record.clone(); 8];
-            service.produce(TOPIC, 0, records).await.map_err(|error| format!("produce: {error}"))?;
+            service
+                .produce(TOPIC, 0, records)
+                .await
+                .map_err(|error| format!("produce: {error}"))?;
         }
         Ok(())
     }

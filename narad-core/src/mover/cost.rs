@@ -67,9 +67,7 @@ impl FreezeCost {
         let tail = kib(tail_bytes);
         let micros = i64::try_from(lasted.as_micros()).unwrap_or(i64::MAX).min(1 << 32);
         self.means = Some(match self.means {
-            None => {
-                Means { tail: tail * SCALE, micros: micros * SCALE, spread: 0, together: 0 }
-            }
+            None => Means { tail: tail * SCALE, micros: micros * SCALE, spread: 0, together: 0 },
             Some(means) => {
                 let expected = self.micros_inline(tail).max(2);
                 means.toward(tail, micros.clamp(expected / 2, expected * 2))

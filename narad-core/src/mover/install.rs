@@ -85,7 +85,9 @@ impl Installing {
     }
 
     pub(super) fn deadline(&self, desk: &Desk) -> Option<Deadline> {
-        self.flip.is_frozen().then(|| Deadline { at: self.flip.ends(desk), why: "the longest freeze" })
+        self.flip
+            .is_frozen()
+            .then(|| Deadline { at: self.flip.ends(desk), why: "the longest freeze" })
     }
 
     pub(super) fn wake(self, cx: &mut Cx<'_>) -> State {

@@ -83,7 +83,8 @@ impl Verifying {
         let left = is_planted(Bug::PositionLeftBehind);
         let sidecar =
             if left { Sidecar { position: Position::default(), ..sidecar } } else { sidecar };
-        let basis = Basis::Freeze { token: capture.token, tail_bytes: cx.desk.tail_bytes, predicted };
+        let basis =
+            Basis::Freeze { token: capture.token, tail_bytes: cx.desk.tail_bytes, predicted };
         let flip = Flip { job, attempt, timeline: timeline.verified(cx.now), basis };
         Installing::begin(flip, permit, sidecar, cx)
     }

@@ -3,10 +3,12 @@
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
+use std::panic::resume_unwind;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
+use std::thread::{self, Builder, Scope, ScopedJoinHandle};
 
-use super::{Disk, DiskError, DiskFile, Entry, Metadata, Open};
+use super::{Disk, DiskError, DiskFile, Durable, Entry, Metadata, Open};
 
 /// A directory of the machine.
 #[derive(Debug)]
@@ -80,6 +82,24 @@ impl Disk for RealDisk {
             .map_err(|e| DiskError::new("sync directory", path, e))
     }
 
+    /// A sync is nearly all waiting, so that several take hardly longer than the longest: each but the
+    /// first has a thread of its own.
+    fn sync_each(&self, what: &[Durable<'_>]) -> Vec<Result<(), DiskError>> {
+        let Some((first, others)) = what.split_first() else { return Vec::new() };
+        thread::scope(|scope| {
+            let others: Vec<_> =
+                others.iter().map(|one| (one, spawn_in(scope, move || one.sync(self)))).collect();
+            let mut synced = vec![first.sync(self)];
+            synced.extend(others.into_iter().map(|(one, thread)| match thread {
+                // A panic of a sync is one here.
+                Some(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
+                // The system has no thread to give.
+                None => one.sync(self),
+            }));
+            synced
+        })
+    }
+
     fn list(&self, path: &Path) -> Result<Vec<Entry>, DiskError> {
         let fail = |e| DiskError::new("list", path, e);
         let mut entries = Vec::new();
@@ -125,6 +145,13 @@ impl Disk for RealDisk {
             .map_err(|e| DiskError::new("measure", Path::new(""), e.into()))?;
         Ok(found.f_bavail.saturating_mul(found.f_frsize))
     }
+}
+
+fn spawn_in<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> Option<ScopedJoinHandle<'scope, T>> {
+    Builder::new().name("narad-sync".to_owned()).spawn_scoped(scope, work).ok()
 }
 
 #[derive(Debug)]

@@ -265,7 +265,7 @@ fn rescan(checker: Checker, next: Offset, damage: &mut Vec<Damage>) -> Segment {
     segment
 }
 
-fn describe(checker: Checker) -> Segment {
+pub(super) fn describe(checker: Checker) -> Segment {
     Segment {
         base: checker.segment(),
         end: checker.end(),

@@ -93,6 +93,14 @@ impl Segments {
         Ok(found)
     }
 
+    /// Whether a log that is opened with this finds all that another one says, or can read it in the
+    /// last segment and the sidecar.
+    pub(crate) fn covers(&self, other: &Self) -> bool {
+        (self.start, &self.sealed) == (other.start, &other.sealed)
+            && self.hwm <= other.hwm
+            && self.epoch <= other.epoch
+    }
+
     /// Reads the file. A damaged one counts as none, since the segments can say the same again; one
     /// of a newer version is an error, since its segments may be of a newer kind too.
     pub(crate) fn load(disk: &dyn Disk, dir: &Path) -> Result<Option<Self>, LogError> {

@@ -3,13 +3,15 @@
 use std::fmt;
 
 use bytes::Bytes;
+use narad_core::ids::{Offset, PartitionId};
 use narad_core::peer::{Answer, Request};
 use prost::Message;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::copy::Reach;
 use crate::wire::frame::Kind;
 use crate::wire::handshake::Refused;
-use crate::wire::message::call::{Call, Fault, Reply};
+use crate::wire::message::call::{self, Call, Fault, Reply};
 use crate::wire::{Coded, DecodeError};
 
 /// Why a call has no answer.
@@ -48,41 +50,83 @@ impl CallError {
     }
 }
 
+/// An answer, and what came along with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answered {
+    /// The answer.
+    pub answer: Answer,
+    /// With a capture: the bytes beyond the asker's reach; empty if there are none, or too many.
+    pub tail: Bytes,
+}
+
+/// A request as it came.
+pub(crate) struct Asked {
+    pub(crate) id: u64,
+    pub(crate) request: Result<Request, DecodeError>,
+    /// How far the asker has copied, if it asks for a freeze.
+    reach: Option<Reach>,
+}
+
+impl Asked {
+    /// Makes the sender of the answer.
+    pub(crate) fn reply(&self, permit: mpsc::OwnedPermit<Bytes>) -> ReplySender {
+        let wish = match (&self.request, self.reach) {
+            (Ok(Request::Prepare { partition, .. }), Some(reach)) => Some((*partition, reach)),
+            (Ok(_) | Err(_), _) => None,
+        };
+        ReplySender { way: Some(Way::Remote { id: self.id, permit }), wish }
+    }
+}
+
 /// Answers one request, once. Dropped unused, it tells the caller that no answer will come.
-pub struct ReplySender(Option<Way>);
+pub struct ReplySender {
+    way: Option<Way>,
+    /// What may go along with a capture.
+    wish: Option<(PartitionId, Reach)>,
+}
 
 enum Way {
     /// Over the connection on which the request came.
     Remote { id: u64, permit: mpsc::OwnedPermit<Bytes> },
     /// To a caller in this process.
-    Local(oneshot::Sender<Result<Answer, CallError>>),
+    Local(oneshot::Sender<Result<Answered, CallError>>),
 }
 
 impl ReplySender {
-    pub(crate) const fn remote(id: u64, permit: mpsc::OwnedPermit<Bytes>) -> Self {
-        Self(Some(Way::Remote { id, permit }))
-    }
-
     /// Makes a sender whose answer stays in this process: for a node that asks itself, and for
     /// tests.
-    pub fn local() -> (Self, oneshot::Receiver<Result<Answer, CallError>>) {
+    pub fn local() -> (Self, oneshot::Receiver<Result<Answered, CallError>>) {
         let (sender, receiver) = oneshot::channel();
-        (Self(Some(Way::Local(sender))), receiver)
+        (Self { way: Some(Way::Local(sender)), wish: None }, receiver)
+    }
+
+    /// Returns how far the asker has copied which partition, if the rest may go along.
+    pub(crate) const fn wish(&self) -> Option<(PartitionId, Reach)> {
+        self.wish
     }
 
     /// Sends the answer. Never waits; if the connection has ended, the answer is lost.
-    pub fn send(mut self, answer: &Answer) {
-        match self.0.take() {
-            Some(Way::Remote { id, permit }) => drop(permit.send(answer_payload(id, answer))),
+    pub fn send(self, answer: &Answer) {
+        self.send_with(answer, Bytes::new());
+    }
+
+    /// As [`Self::send`], with bytes that go along.
+    pub fn send_with(mut self, answer: &Answer, tail: Bytes) {
+        match self.way.take() {
+            Some(Way::Remote { id, permit }) => {
+                drop(permit.send(answer_payload(id, answer, tail)));
+            }
             // The caller may have given up.
-            Some(Way::Local(sender)) => drop(sender.send(Ok(answer.clone()))),
+            Some(Way::Local(sender)) => {
+                drop(sender.send(Ok(Answered { answer: answer.clone(), tail })));
+            }
             None => {}
         }
     }
 
     /// Tells the caller that its request was not understood.
     pub(crate) fn not_understood(mut self) {
-        if let Some(Way::Remote { id, permit }) = self.0.take() {
+        if let Some(Way::Remote { id, permit }) = self.way.take() {
             permit.send(fault_payload(id, Fault::NotUnderstood));
         }
     }
@@ -90,7 +134,7 @@ impl ReplySender {
 
 impl Drop for ReplySender {
     fn drop(&mut self) {
-        match self.0.take() {
+        match self.way.take() {
             Some(Way::Remote { id, permit }) => {
                 drop(permit.send(fault_payload(id, Fault::Dropped)));
             }
@@ -102,7 +146,7 @@ impl Drop for ReplySender {
 
 impl fmt::Debug for ReplySender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
+        match &self.way {
             Some(Way::Remote { id, .. }) => write!(f, "ReplySender(#{id})"),
             Some(Way::Local(_)) => f.write_str("ReplySender(local)"),
             None => f.write_str("ReplySender(used)"),
@@ -111,26 +155,30 @@ impl fmt::Debug for ReplySender {
 }
 
 /// Encodes a request with its number.
-pub(crate) fn request_payload(id: u64, request: &Request) -> Bytes {
-    Call { id, request: Some(request.to_message()) }.encode_to_vec().into()
+pub(crate) fn request_payload(id: u64, request: &Request, reach: Option<Reach>) -> Bytes {
+    let reach = reach.map(|Reach { base, bytes }| call::Reach { base: base.0, bytes });
+    Call { id, request: Some(request.to_message()), reach }.encode_to_vec().into()
 }
 
 /// Decodes a request; the number is known even if the request is not understood.
-pub(crate) fn read_request(
-    payload: &[u8],
-) -> Result<(u64, Result<Request, DecodeError>), DecodeError> {
+pub(crate) fn read_request(payload: &[u8]) -> Result<Asked, DecodeError> {
     let what = "a call";
     let call = Call::decode(payload).map_err(|_| DecodeError::Malformed { what })?;
     let request = call.request.ok_or(DecodeError::Malformed { what });
-    Ok((call.id, request.and_then(Request::from_message)))
+    let request = request.and_then(Request::from_message);
+    let reach = call.reach.map(|reach| Reach { base: Offset(reach.base), bytes: reach.bytes });
+    Ok(Asked { id: call.id, request, reach })
 }
 
 /// Decodes what comes of a call.
-pub(crate) fn read_reply(payload: &[u8]) -> Result<(u64, Result<Answer, CallError>), DecodeError> {
+pub(crate) fn read_reply(
+    payload: Bytes,
+) -> Result<(u64, Result<Answered, CallError>), DecodeError> {
     let reply = Reply::decode(payload).map_err(|_| DecodeError::Malformed { what: "a reply" })?;
     let outcome = match (Fault::try_from(reply.fault), reply.answer) {
         (Ok(Fault::Unspecified), Some(answer)) => {
-            Answer::from_message(answer).map_err(|_| CallError::Malformed)
+            let answer = Answer::from_message(answer).map_err(|_| CallError::Malformed);
+            answer.map(|answer| Answered { answer, tail: reply.tail })
         }
         (Ok(Fault::Dropped), _) => Err(CallError::Closed),
         (Ok(Fault::TooLong), _) => Err(CallError::TooLong),
@@ -140,8 +188,8 @@ pub(crate) fn read_reply(payload: &[u8]) -> Result<(u64, Result<Answer, CallErro
 }
 
 /// Encodes an answer, or that it is too long to be one.
-fn answer_payload(id: u64, answer: &Answer) -> Bytes {
-    let payload = Reply { id, answer: Some(answer.to_message()), fault: 0 }.encode_to_vec();
+fn answer_payload(id: u64, answer: &Answer, tail: Bytes) -> Bytes {
+    let payload = Reply { id, answer: Some(answer.to_message()), fault: 0, tail }.encode_to_vec();
     if payload.len() > Kind::Answer.payload_bytes_max() {
         return fault_payload(id, Fault::TooLong);
     }
@@ -149,7 +197,7 @@ fn answer_payload(id: u64, answer: &Answer) -> Bytes {
 }
 
 fn fault_payload(id: u64, fault: Fault) -> Bytes {
-    let mut reply = Reply { id, answer: None, fault: 0 };
+    let mut reply = Reply { id, fault: 0, ..Reply::default() };
     reply.set_fault(fault);
     reply.encode_to_vec().into()
 }

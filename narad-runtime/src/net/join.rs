@@ -73,12 +73,12 @@ async fn ask(address: &str, joiner: Joiner, request: &Request) -> Result<Joined,
         })?;
     let mut reader = FrameReader::new(stream, rest, &[Kind::Answer]);
     let mut out = BytesMut::new();
-    put_frame(accepted.version, Kind::Request, &request_payload(0, request), &mut out)
+    put_frame(accepted.version, Kind::Request, &request_payload(0, request, None), &mut out)
         .map_err(|_| CallError::TooLong)?;
     socket::write_all(reader.io(), &mut out, settings.stall_timeout)
         .await
         .map_err(|_| CallError::Closed)?;
     let frame = reader.next().await.map_err(|_| CallError::Closed)?.ok_or(CallError::Closed)?;
-    let (_, outcome) = read_reply(&frame.payload).map_err(|_| CallError::Malformed)?;
-    Ok(Joined { cluster: accepted.cluster, by: accepted.node, answer: outcome? })
+    let (_, outcome) = read_reply(frame.payload).map_err(|_| CallError::Malformed)?;
+    Ok(Joined { cluster: accepted.cluster, by: accepted.node, answer: outcome?.answer })
 }

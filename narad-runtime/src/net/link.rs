@@ -373,7 +373,7 @@ fn put<T: Talk>(link: &Link<T>, version: u8, outgoing: &Outgoing, buffer: &mut B
 async fn read_all<T: Talk>(link: &Link<T>, mut reader: FrameReader<OwnedReadHalf>) -> Down {
     loop {
         match reader.next().await {
-            Ok(Some(frame)) => match T::read(&frame.payload) {
+            Ok(Some(frame)) => match T::read(frame.payload) {
                 Ok((id, outcome)) => link.answer(id, outcome),
                 Err(_) => return Down::Malformed,
             },

@@ -9,7 +9,7 @@ use narad_core::peer::Request;
 use tokio::sync::mpsc;
 
 use super::accept::Guest;
-use super::call::{ReplySender, read_request};
+use super::call::read_request;
 use super::codec::{FrameReader, ReadError, put_frame};
 use super::socket::{self, OwnedReadHalf, OwnedWriteHalf, TcpStream};
 use super::transport::{ROOM_BYTES, Shared};
@@ -114,14 +114,14 @@ async fn take_all(
             shared.seams.inbound.raft(from, frame.payload);
             continue;
         }
-        let (id, request) = read_request(&frame.payload)?;
+        let asked = read_request(&frame.payload)?;
         // Every request takes the place of its answer in advance, so that answering never waits.
         let Ok(permit) = replies.clone().try_reserve_owned() else {
-            tracing::debug!(?from, id, "too many unanswered requests, this one is dropped");
+            tracing::debug!(?from, asked.id, "too many unanswered requests, this one is dropped");
             continue;
         };
-        let reply = ReplySender::remote(id, permit);
-        match request {
+        let reply = asked.reply(permit);
+        match asked.request {
             Ok(request) => shared.seams.inbound.request(Some(from), request, reply),
             Err(error) => {
                 tracing::warn!(?from, %error, "a request was not understood");
@@ -215,14 +215,14 @@ async fn join(shared: &Shared, connection: Connection) -> Result<(), Closed> {
     let stall = shared.settings.stall_timeout;
     let mut reader = FrameReader::new(stream, rest, &[Kind::Request]);
     let Some(frame) = reader.next_moving(stall).await? else { return Ok(()) };
-    let (id, request) = read_request(&frame.payload)?;
-    let request = request?;
-    if !matches!(request, Request::Join { .. }) {
+    let asked = read_request(&frame.payload)?;
+    if !matches!(asked.request, Ok(Request::Join { .. }) | Err(_)) {
         return Err(Closed::NotAJoin);
     }
     let (replies, mut queue) = mpsc::channel(1);
     let permit = replies.try_reserve_owned().expect("the queue was made for this one answer");
-    shared.seams.inbound.request(None, request, ReplySender::remote(id, permit));
+    let reply = asked.reply(permit);
+    shared.seams.inbound.request(None, asked.request?, reply);
     // Ends by the answer, by the sender's drop, or when the joiner hangs up.
     tokio::select! {
         reply = queue.recv() => {

@@ -16,10 +16,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::accept::{self, Strangers};
-use super::call::{CallError, ReplySender};
+use super::call::{Answered, CallError, ReplySender};
 use super::link::{self, Batches, Control, Link, Talk};
 use super::socket::TcpListener;
 use super::{Bulk, Deliveries, Delivery, DeliveryReply, Directory, Inbound, Settings, lock};
+use crate::copy::Reach;
 use crate::wire::frame::RECORDS_BYTES_MAX;
 use crate::wire::handshake::{ClusterId, Hello, Purpose, VERSION_MAX, VERSION_MIN};
 
@@ -147,13 +148,29 @@ impl Transport {
         request: &Request,
         limit: Duration,
     ) -> Result<Answer, CallError> {
+        Ok(self.call_with(to, request, None, limit).await?.answer)
+    }
+
+    /// As [`Self::call`]; a request to freeze may say how far its partition is copied, and what lies
+    /// beyond may come with the answer.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::call`].
+    pub async fn call_with(
+        &self,
+        to: NodeId,
+        request: &Request,
+        reach: Option<Reach>,
+        limit: Duration,
+    ) -> Result<Answered, CallError> {
         let outcome = async {
             if to == self.shared.identity.node {
                 let (reply, answer) = ReplySender::local();
                 self.shared.seams.inbound.request(Some(to), request.clone(), reply);
                 return answer.await.unwrap_or(Err(CallError::Closed));
             }
-            self.shared.link(to).call(request, &self.shared.settings).await
+            self.shared.link(to).call((request, reach), &self.shared.settings).await
         };
         tokio::time::timeout(limit, outcome).await.map_err(|_| CallError::TimedOut)?
     }

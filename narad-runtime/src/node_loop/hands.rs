@@ -13,7 +13,7 @@ use narad_core::ids::{Incarnation, NodeId, PartitionId};
 use narad_core::node::{
     CallFault, Gating, GatingOutcome, Operation, Outcome, Shipping, ShippingOutcome,
 };
-use narad_core::peer::Request;
+use narad_core::peer::{Answer, Request};
 use narad_core::time::Instant;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
@@ -22,9 +22,9 @@ use super::inbox::{Mailbox, NodeHandle};
 use super::shipping::{self, Consignment, Ingress};
 use crate::broker::{Broker, Standpoint};
 use crate::clock::{BootClock, wall_ms};
-use crate::copy::CancelFlag;
+use crate::copy::{CancelFlag, LiveBytes, read_tail};
 use crate::ingress::Load;
-use crate::net::{CallError, Transport};
+use crate::net::{Answered, CallError, ReplySender, Transport};
 use crate::raft::Outgoing;
 use crate::storage::Storage;
 use crate::store::PartitionStore;
@@ -213,11 +213,46 @@ impl Hands {
         self.under_way.lock().unwrap_or_else(PoisonError::into_inner).insert(op, work);
     }
 
+    /// Answers a peer. A tail that goes along is read on a thread that may block.
+    pub fn answer(&self, reply: ReplySender, answer: Answer) {
+        let (Answer::Capture(capture), Some((partition, reach))) = (&answer, reply.wish()) else {
+            return reply.send(&answer);
+        };
+        let (listing, broker) = (capture.listing.clone(), Arc::clone(&self.seams.broker));
+        self.seams.runtime.spawn_blocking(move || {
+            let tail = read_tail(&LiveBytes::new(broker), partition, &listing, reach);
+            reply.send_with(&answer, tail);
+        });
+    }
+
     fn call(&self, op: OpId, to: NodeId, request: Request) {
+        let reach = match &request {
+            Request::Prepare { partition, .. } => {
+                Some((*partition, self.storage.reach(*partition)))
+            }
+            // Whatever is copied after these belongs to no freeze that was.
+            Request::List { partition, .. } | Request::Release { partition, .. } => {
+                self.storage.tails().forget(*partition);
+                None
+            }
+            Request::Heartbeat { .. }
+            | Request::Propose(_)
+            | Request::Join { .. }
+            | Request::Renew { .. }
+            | Request::TakeAcks { .. } => None,
+        };
+        let storage = Arc::clone(&self.storage);
         let transport = Arc::clone(&self.seams.transport);
         let (mailbox, limit) = (self.mailbox.clone(), self.seams.request_timeout);
         self.seams.runtime.spawn(async move {
-            let answer = transport.call(to, &request, limit).await;
+            let asked = reach.map(|(_, reach)| reach);
+            let answered = transport.call_with(to, &request, asked, limit).await;
+            let answer = answered.map(|Answered { answer, tail }| {
+                if let (Answer::Capture(capture), Some((partition, reach))) = (&answer, reach) {
+                    storage.tails().keep(partition, to, (&capture.listing, reach), tail);
+                }
+                answer
+            });
             let answer = answer.map_err(|error| match error {
                 CallError::TimedOut | CallError::Closed => CallFault::TimedOut,
                 CallError::Malformed => CallFault::Malformed,

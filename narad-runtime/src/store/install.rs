@@ -1,24 +1,33 @@
 //! Turning a copy into a log, and back.
 
+use std::collections::BTreeSet;
+use std::mem;
 use std::path::Path;
+use std::sync::Arc;
 
-use narad_core::ids::{Attempt, Offset, PartitionId};
+use narad_core::ids::{Attempt, Epoch, Offset, PartitionId};
 use narad_core::partition::{Manifest, Sidecar, Staged};
 use narad_core::planted::{Bug, is_planted};
 
 use super::segment_store::{SegmentStore, segment_bases};
-use super::staging::Staging;
+use super::staging::{StagedExtent, Staging};
 use super::verify::staged_by;
 use super::{PartitionStore as _, StoreError, What, layout, manifest};
-use crate::disk::{Disk, Open, replace};
+use crate::disk::{self, Disk, DiskFile, Durable, Open, Replacement};
 use crate::log::check::Checker;
 use crate::log::frame::FILE_HEADER;
-use crate::log::side::{self, Sealed, Segments, position_path, remove_if_present, segment_path};
-use crate::log::{Ending, create_segment, ending, lock};
+use crate::log::side::{
+    self, Sealed, Segments, encode_sidecar, position_path, remove_if_present, segment_path,
+};
+use crate::log::{Ending, Opening, create_segment, ending, lock};
 
 impl SegmentStore {
-    /// Order: every segment; sidecar, index and manifest, each synced before its name; the staging
-    /// directory; rename; the partition's directory and those above.
+    /// Order: whatever of the segments is not durable, with sidecar, index and manifest under other
+    /// names; their names; rename; the directory itself and the partition's, and those above.
+    ///
+    /// Nothing here is of the size of the partition, or needs a system call for an extent that is
+    /// durable: it happens under a freeze. A crash before the last syncs leaves the copy under either
+    /// name, with the manifest of its last checkpoint or the new one; nobody has been told of it.
     pub(super) fn install_staging(
         &self,
         attempt: Attempt,
@@ -28,6 +37,7 @@ impl SegmentStore {
         let p = manifest.partition;
         let from = layout::staging_dir(p);
         let to = layout::log_dir(p, attempt);
+        let mut opening = None;
         if self.exists(&to)? {
             if self.exists(&from)? {
                 return Err(StoreError::NameTaken { partition: p, attempt });
@@ -40,11 +50,16 @@ impl SegmentStore {
             lock(&staging).prepare_install(&*self.disk, attempt, sidecar, manifest)?;
             self.disk.rename(&from, &to)?;
             self.forget_staging(p);
+            opening = lock(&staging).opening(sidecar);
         }
-        if !is_planted(Bug::InstalledNameNotSynced) {
-            self.disk.sync_dir(&layout::partition_dir(p))?;
+        let partition = layout::partition_dir(p);
+        let named = !is_planted(Bug::InstalledNameNotSynced);
+        let names = [Durable::Names(&to), Durable::Names(&partition)];
+        for synced in self.disk.sync_each(if named { &names } else { &names[..1] }) {
+            synced?;
         }
         self.sync_parents(p)?;
+        self.keep_opening(p, attempt, opening);
         Ok(())
     }
 
@@ -56,6 +71,7 @@ impl SegmentStore {
         now_ms: i64,
     ) -> Result<(), StoreError> {
         self.check_closed(p, attempt)?;
+        drop(self.take_opening(p, attempt));
         let from = layout::log_dir(p, attempt);
         if self.exists(&from)? {
             self.set_aside(p, What::Staging, now_ms)?;
@@ -75,6 +91,33 @@ impl Staging {
         self.manifest().is_some_and(|manifest| manifest.attempt == Some(attempt))
     }
 
+    /// Does of an installation what can be done before the last bytes are there.
+    pub(super) fn get_ready(&mut self, disk: &dyn Disk) -> Result<(), StoreError> {
+        if disk.metadata(&self.dir)?.is_none() || self.check_idle().is_err() {
+            return Ok(());
+        }
+        let bases = segment_bases(disk, &self.dir)?;
+        let strangers = bases.into_iter().filter(|base| !self.extents.contains_key(base));
+        self.ready.strangers = Some(strangers.collect());
+        for (&base, extent) in &mut self.extents {
+            if !extent.is_exact {
+                let found = disk.metadata(&segment_path(&self.dir, base))?;
+                extent.is_exact = found.is_some_and(|found| found.bytes == extent.bytes);
+            }
+        }
+        if self.ready.generation.is_none() {
+            self.ready.generation = Some(side::next_generation(disk, &self.dir)?);
+        }
+        if let Some(manifest) = self.manifest() {
+            let segments = self.describe(manifest.start, manifest.hwm, manifest.epoch);
+            if self.ready.segments.as_ref() != Some(&segments) {
+                disk::write_atomically(disk, &Segments::path(&self.dir), &segments.encode())?;
+                self.ready.segments = Some(segments);
+            }
+        }
+        Ok(())
+    }
+
     /// Brings the directory into the state in which a log is opened.
     fn prepare_install(
         &mut self,
@@ -92,25 +135,82 @@ impl Staging {
             }
         }
         disk.create_dir_all(&self.dir)?;
-        for base in segment_bases(disk, &self.dir)? {
-            if !manifest.extents.iter().any(|staged| staged.base == base) {
-                self.extents.remove(&base);
-                remove_if_present(disk, &segment_path(&self.dir, base))?;
-            }
-        }
-        for staged in &manifest.extents {
-            self.cut_past(disk, staged.base, staged.bytes.0)?;
-            self.sync_extent(disk, staged.base)?;
+        self.remove_others(disk, manifest)?;
+        let inexact = |(&base, extent): (&Offset, &StagedExtent)| {
+            (!extent.is_exact).then_some((base, extent.bytes))
+        };
+        let inexact: Vec<(Offset, u64)> = self.extents.iter().filter_map(inexact).collect();
+        for (base, bytes) in inexact {
+            self.cut_past(disk, base, bytes)?;
         }
         let extents = self.finish_last(disk, sidecar.start)?;
-        let segments = self.describe(sidecar, manifest);
-        let installed = Manifest { extents, attempt: Some(attempt), ..manifest.clone() };
         remove_if_present(disk, &position_path(&self.dir))?;
-        replace(disk, &Segments::path(&self.dir), &segments.encode())?;
-        replace(disk, &side::sidecar_path(&self.dir), &side::encode_sidecar(sidecar))?;
-        replace(disk, &manifest::path(&self.dir), &manifest::encode(&installed))?;
-        disk.sync_dir(&self.dir)?;
+        if self.ready.generation.is_none() {
+            self.ready.generation = Some(side::next_generation(disk, &self.dir)?);
+        }
+        let installed = Manifest { extents, attempt: Some(attempt), ..manifest.clone() };
+        let mut files = vec![
+            Replacement::write(disk, &side::sidecar_path(&self.dir), &encode_sidecar(sidecar))?,
+            Replacement::write(disk, &manifest::path(&self.dir), &manifest::encode(&installed))?,
+        ];
+        let segments = self.describe(sidecar.start, sidecar.hwm, manifest.epoch);
+        if !self.ready.segments.as_ref().is_some_and(|known| known.covers(&segments)) {
+            let path = Segments::path(&self.dir);
+            files.push(Replacement::write(disk, &path, &segments.encode())?);
+        }
+        self.sync_with(disk, &files)?;
+        for file in files {
+            file.take_over(disk)?;
+        }
         Ok(())
+    }
+
+    /// Makes durable whatever of the extents is not, and some files with them.
+    fn sync_with(&mut self, disk: &dyn Disk, files: &[Replacement]) -> Result<(), StoreError> {
+        let unsynced = |(&base, extent): (&Offset, &StagedExtent)| {
+            Some((base, Arc::clone(extent.unsynced.as_ref()?)))
+        };
+        let mut extents: Vec<(Offset, Arc<dyn DiskFile>)> =
+            self.extents.iter().filter_map(unsynced).collect();
+        if is_planted(Bug::CopyNotSynced) {
+            extents.clear();
+        }
+        let both = extents.iter().map(|(_, file)| &**file);
+        let both = both.chain(files.iter().map(Replacement::file)).map(Durable::File);
+        let mut synced = disk.sync_each(&both.collect::<Vec<_>>()).into_iter();
+        let mut lost = Ok(());
+        for ((base, _), synced) in extents.iter().zip(synced.by_ref()) {
+            lost = lost.and(self.synced(disk, *base, synced));
+        }
+        lost?;
+        for synced in synced {
+            synced?;
+        }
+        Ok(())
+    }
+
+    /// Removes segments that the manifest does not name.
+    fn remove_others(&mut self, disk: &dyn Disk, manifest: &Manifest) -> Result<(), StoreError> {
+        let named: BTreeSet<Offset> = manifest.extents.iter().map(|staged| staged.base).collect();
+        let strangers = match self.ready.strangers.take() {
+            Some(known) => known,
+            None => segment_bases(disk, &self.dir)?,
+        };
+        let unnamed = self.extents.keys().copied().chain(strangers);
+        let unnamed: BTreeSet<Offset> = unnamed.filter(|base| !named.contains(base)).collect();
+        for base in unnamed {
+            self.extents.remove(&base);
+            remove_if_present(disk, &segment_path(&self.dir, base))?;
+        }
+        self.ready.strangers = Some(Vec::new());
+        Ok(())
+    }
+
+    /// Returns what the log is opened with, if nothing about it is odd.
+    fn opening(&mut self, sidecar: &Sidecar) -> Option<Opening> {
+        let extents = mem::take(&mut self.extents);
+        let checkers = extents.into_values().map(|extent| extent.checker);
+        Opening::of_installed(checkers.collect::<Option<_>>()?, sidecar, self.ready.generation?)
     }
 
     /// Cuts bytes that nothing vouches for.
@@ -153,10 +253,11 @@ impl Staging {
 
     fn adopt(&mut self, checker: Checker) {
         let staged = staged_by(&checker);
-        let extent = super::staging::StagedExtent {
+        let extent = StagedExtent {
             bytes: staged.bytes.0,
             checksum: staged.checksum,
             checker: Some(checker),
+            is_exact: true,
             unsynced: None,
             busy: false,
         };
@@ -164,7 +265,7 @@ impl Staging {
     }
 
     /// Describes all extents but the last as sealed.
-    fn describe(&self, sidecar: &Sidecar, manifest: &Manifest) -> Segments {
+    fn describe(&self, start: Offset, hwm: Offset, epoch: Epoch) -> Segments {
         let checkers: Vec<&Checker> =
             self.extents.values().filter_map(|extent| extent.checker.as_ref()).collect();
         let sealed = checkers.windows(2).map(|pair| Sealed {
@@ -175,13 +276,9 @@ impl Staging {
             checksum: pair[0].checksum(),
             newest_ms: pair[0].newest_ms(),
         });
-        let epoch = checkers.iter().map(|checker| checker.epoch()).max();
-        Segments {
-            start: sidecar.start,
-            hwm: sidecar.hwm,
-            epoch: epoch.unwrap_or_default().max(manifest.epoch),
-            sealed: sealed.collect(),
-        }
+        let seen = checkers.iter().map(|checker| checker.epoch()).max();
+        let epoch = seen.unwrap_or_default().max(epoch);
+        Segments { start, hwm, epoch, sealed: sealed.collect() }
     }
 }
 

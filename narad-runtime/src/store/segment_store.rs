@@ -16,7 +16,7 @@ use super::{
     Trashed, What, kept, manifest, trash, writer,
 };
 use crate::disk::{Disk, DiskError, Open, parent};
-use crate::log::{LogLimits, Record, SegmentLog, lock, side};
+use crate::log::{LogLimits, Opening, Record, SegmentLog, lock, side};
 
 /// A [`PartitionStore`] of segment files on a [`Disk`].
 #[derive(Debug)]
@@ -35,6 +35,8 @@ struct State {
     staging: BTreeMap<PartitionId, Arc<Mutex<Staging>>>,
     /// Partitions whose directories are durable up to the root.
     durable: BTreeSet<PartitionId>,
+    /// Copies that this process has installed, until they are opened or renamed.
+    installed: BTreeMap<PartitionId, (Attempt, Opening)>,
 }
 
 impl State {
@@ -84,6 +86,11 @@ impl SegmentStore {
 
     fn open_closed(&self, p: PartitionId, attempt: Attempt) -> Result<Arc<SegmentLog>, StoreError> {
         let dir = layout::log_dir(p, attempt);
+        if let Some(opening) = self.take_opening(p, attempt) {
+            // It was installed by this process, so that its name is durable as well.
+            let disk = Arc::clone(&self.disk);
+            return Ok(Arc::new(SegmentLog::open_known(disk, &dir, self.limits, opening)?));
+        }
         if !self.exists(&dir)? {
             return Err(StoreError::NoSuchLog { partition: p, attempt });
         }
@@ -111,6 +118,23 @@ impl SegmentStore {
         let found = Arc::new(Mutex::new(found));
         state.staging.insert(p, Arc::clone(&found));
         Ok(found)
+    }
+
+    /// Keeps what an installed copy is opened with.
+    pub(super) fn keep_opening(&self, p: PartitionId, attempt: Attempt, opening: Option<Opening>) {
+        let installed = &mut lock(&self.state).installed;
+        match opening {
+            Some(opening) => drop(installed.insert(p, (attempt, opening))),
+            None => drop(installed.remove(&p)),
+        }
+    }
+
+    /// Takes what an installed copy is opened with: once, since whatever is done to it is not noted
+    /// there.
+    pub(super) fn take_opening(&self, p: PartitionId, attempt: Attempt) -> Option<Opening> {
+        let installed = &mut lock(&self.state).installed;
+        let known = installed.get(&p).is_some_and(|(known, _)| *known == attempt);
+        known.then(|| installed.remove(&p)).flatten().map(|(_, opening)| opening)
     }
 
     /// Forgets a copy whose directory has got another name.
@@ -176,6 +200,7 @@ impl PartitionStore for SegmentStore {
     }
 
     fn probe(&self, p: PartitionId, bytes: u64) -> Result<(), StoreError> {
+        lock(&*self.staging(p)?).get_ready(&*self.disk)?;
         let dir = layout::partition_dir(p);
         self.disk.create_dir_all(&dir)?;
         let path = dir.join(layout::PROBE);

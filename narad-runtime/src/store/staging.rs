@@ -7,14 +7,14 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use narad_core::ids::{ByteCount, Offset, PartitionId};
+use narad_core::ids::{ByteCount, LogGeneration, Offset, PartitionId};
 use narad_core::partition::{Checksum, Manifest, Staged};
 use narad_core::planted::{Bug, is_planted};
 
 use super::{Problem, StoreError, layout, manifest};
 use crate::disk::{self, Disk, DiskError, DiskFile, Open};
 use crate::log::check::Checker;
-use crate::log::side::{remove_if_present, segment_path};
+use crate::log::side::{Segments, remove_if_present, segment_path};
 use crate::log::{FormatError, check_segment};
 
 /// One partition's copy, as known in memory.
@@ -24,6 +24,18 @@ pub(super) struct Staging {
     pub(super) dir: PathBuf,
     manifest: Result<Option<Manifest>, FormatError>,
     pub(super) extents: BTreeMap<Offset, StagedExtent>,
+    pub(super) ready: Ready,
+}
+
+/// What was done early for an installation, so that it has less to do under a freeze.
+#[derive(Debug, Default)]
+pub(super) struct Ready {
+    /// Segments in the directory that are no extents of the copy; `None` if nobody has looked.
+    pub(super) strangers: Option<Vec<Offset>>,
+    /// The life that the log will have, durable.
+    pub(super) generation: Option<LogGeneration>,
+    /// The index of sealed segments, durable.
+    pub(super) segments: Option<Segments>,
 }
 
 /// How far one extent is staged.
@@ -34,6 +46,8 @@ pub(super) struct StagedExtent {
     /// The check of those bytes; `None` if only the manifest vouches for them, and while a writer
     /// has it.
     pub(super) checker: Option<Checker>,
+    /// Whether the file is known to end with those bytes.
+    pub(super) is_exact: bool,
     /// The file, if it has bytes that no sync has covered. The same handle wrote them, so that a
     /// failed write-back is reported to it.
     pub(super) unsynced: Option<Arc<dyn DiskFile>>,
@@ -79,7 +93,8 @@ impl Staging {
                 manifest.extents = vouched;
             }
         }
-        Ok((Self { partition: p, dir, manifest: found, extents }, problems))
+        let ready = Ready::default();
+        Ok((Self { partition: p, dir, manifest: found, extents, ready }, problems))
     }
 
     pub(super) fn manifest(&self) -> Option<&Manifest> {
@@ -157,12 +172,26 @@ impl Staging {
         if is_planted(Bug::CopyNotSynced) {
             return Ok(());
         }
-        if let Err(source) = file.sync() {
+        let synced = file.sync();
+        self.synced(disk, base, synced)
+    }
+
+    /// Takes in how the sync of one extent went.
+    pub(super) fn synced(
+        &mut self,
+        disk: &dyn Disk,
+        base: Offset,
+        synced: Result<(), DiskError>,
+    ) -> Result<(), StoreError> {
+        if let Err(source) = synced {
             self.extents.remove(&base);
+            self.ready = Ready::default();
             remove_if_present(disk, &segment_path(&self.dir, base))?;
             return Err(StoreError::Lost { base, source });
         }
-        if !extent.busy {
+        if let Some(extent) = self.extents.get_mut(&base)
+            && !extent.busy
+        {
             extent.unsynced = None;
         }
         Ok(())
@@ -172,6 +201,7 @@ impl Staging {
     pub(super) fn trim(&mut self, disk: &dyn Disk, keep: &[Staged]) -> Result<(), StoreError> {
         self.check_readable()?;
         self.check_idle()?;
+        self.ready = Ready::default();
         let kept = |base: Offset| keep.iter().find(|staged| staged.base == base);
         let shorter = |staged: &Staged| {
             kept(staged.base).map(|keep| if keep.bytes < staged.bytes { *keep } else { *staged })
@@ -215,6 +245,7 @@ fn vouched_for(staged: &Staged) -> StagedExtent {
         bytes: staged.bytes.0,
         checksum: staged.checksum,
         checker: None,
+        is_exact: false,
         unsynced: None,
         busy: false,
     }

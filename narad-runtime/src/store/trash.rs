@@ -56,6 +56,7 @@ pub(super) fn set_aside(
         }
         What::Installed(attempt) => {
             store.check_closed(p, attempt)?;
+            drop(store.take_opening(p, attempt));
             log_dir(p, attempt)
         }
     };

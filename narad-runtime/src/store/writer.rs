@@ -51,11 +51,13 @@ pub(super) fn begin(
         bytes: staged,
         checksum: vouched,
         checker: None,
+        is_exact: false,
         unsynced: Some(Arc::clone(&file)),
         busy: true,
     };
     state.extents.insert(base, extent);
-    Ok(Box::new(Writer { staging: Arc::clone(staging), base, position, file, checker }))
+    let staging = Arc::clone(staging);
+    Ok(Box::new(Writer { staging, base, position, file, checker, has_failed: false }))
 }
 
 #[derive(Debug)]
@@ -66,6 +68,8 @@ struct Writer {
     position: u64,
     file: Arc<dyn DiskFile>,
     checker: Checker,
+    /// A write has failed, and may have left bytes behind those that count.
+    has_failed: bool,
 }
 
 impl Writer {
@@ -90,7 +94,9 @@ impl StageWriter for Writer {
     fn write(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
         let rest = self.skip_repeated(bytes)?;
         if !rest.is_empty() {
-            self.file.write_at(self.position, rest)?;
+            let written = self.file.write_at(self.position, rest);
+            self.has_failed |= written.is_err();
+            written?;
             self.checker.feed(rest);
             self.position += rest.len() as u64;
         }
@@ -118,6 +124,7 @@ impl Drop for Writer {
             extent.bytes = self.checker.fed();
             extent.checksum = self.checker.checksum();
             extent.checker = Some(self.checker.clone());
+            extent.is_exact = !self.has_failed;
             extent.busy = false;
         }
     }

@@ -4,10 +4,11 @@ use std::sync::atomic::Ordering;
 
 use bytes::{Bytes, BytesMut};
 use narad_core::dispatch::SendFault;
-use narad_core::peer::{Answer, Request};
+use narad_core::peer::Request;
 
 use super::Link;
-use crate::net::call::{CallError, read_reply, request_payload};
+use crate::copy::Reach;
+use crate::net::call::{Answered, CallError, read_reply, request_payload};
 use crate::net::codec::put_frame;
 use crate::net::{Delivery, Settings};
 use crate::wire::deliver::{Delivered, Head, RECORDS_MAX, encode_records};
@@ -65,7 +66,7 @@ pub(crate) trait Talk: Send + Sync + 'static {
     const ANSWERS: &'static [Kind];
 
     /// Decodes an answer with the number of what it answers.
-    fn read(payload: &[u8]) -> Result<(u64, Result<Self::Answer, CallError>), DecodeError>;
+    fn read(payload: Bytes) -> Result<(u64, Result<Self::Answer, CallError>), DecodeError>;
 }
 
 /// Raft messages and requests.
@@ -73,11 +74,11 @@ pub(crate) trait Talk: Send + Sync + 'static {
 pub(crate) struct Control;
 
 impl Talk for Control {
-    type Answer = Answer;
+    type Answer = Answered;
     const PURPOSE: Purpose = Purpose::Control;
     const ANSWERS: &'static [Kind] = &[Kind::Answer];
 
-    fn read(payload: &[u8]) -> Result<(u64, Result<Answer, CallError>), DecodeError> {
+    fn read(payload: Bytes) -> Result<(u64, Result<Answered, CallError>), DecodeError> {
         read_reply(payload)
     }
 }
@@ -91,8 +92,8 @@ impl Talk for Batches {
     const PURPOSE: Purpose = Purpose::Delivery;
     const ANSWERS: &'static [Kind] = &[Kind::Delivered];
 
-    fn read(payload: &[u8]) -> Result<(u64, Result<Self::Answer, CallError>), DecodeError> {
-        let Delivered { id, result } = Delivered::from_bytes(payload)?;
+    fn read(payload: Bytes) -> Result<(u64, Result<Self::Answer, CallError>), DecodeError> {
+        let Delivered { id, result } = Delivered::from_bytes(&payload)?;
         Ok((id, Ok(result)))
     }
 }
@@ -110,11 +111,11 @@ impl Link<Control> {
     /// Queues a request and waits for its answer. When dropped, the answer is forgotten.
     pub(crate) async fn call(
         &self,
-        request: &Request,
+        (request, reach): (&Request, Option<Reach>),
         settings: &Settings,
-    ) -> Result<Answer, CallError> {
+    ) -> Result<Answered, CallError> {
         let id = self.mint();
-        let payload = request_payload(id, request);
+        let payload = request_payload(id, request, reach);
         if payload.len() > Kind::Request.payload_bytes_max() {
             return Err(CallError::TooLong);
         }

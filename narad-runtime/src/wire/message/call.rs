@@ -1,5 +1,6 @@
 //! Requests and answers as they share one connection.
 
+use bytes::Bytes;
 use prost::{Enumeration, Message};
 
 use super::peer::{Answer, Request};
@@ -11,6 +12,20 @@ pub(crate) struct Call {
     pub(crate) id: u64,
     #[prost(message, optional, tag = "2")]
     pub(crate) request: Option<Request>,
+    /// With `Prepare`: how far the asker has copied. A peer that does not know it sends no tail.
+    #[prost(message, optional, tag = "3")]
+    pub(crate) reach: Option<Reach>,
+}
+
+/// How far a destination has copied a log.
+#[derive(Clone, Copy, PartialEq, Message)]
+pub(crate) struct Reach {
+    /// First offset of the extent that it has not copied whole.
+    #[prost(uint64, tag = "1")]
+    pub(crate) base: u64,
+    /// Bytes of it that it has.
+    #[prost(uint64, tag = "2")]
+    pub(crate) bytes: u64,
 }
 
 /// An answer with the number of its call, or why there is none.
@@ -22,6 +37,9 @@ pub(crate) struct Reply {
     pub(crate) answer: Option<Answer>,
     #[prost(enumeration = "Fault", tag = "3")]
     pub(crate) fault: i32,
+    /// With a capture: what lies beyond the asker's reach, if that is short.
+    #[prost(bytes = "bytes", tag = "4")]
+    pub(crate) tail: Bytes,
 }
 
 /// Why a call has no answer.
