@@ -279,8 +279,11 @@ impl Replacement {
     pub fn write(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> Result<Self, DiskError> {
         let sibling = path.with_extension("tmp");
         let file = disk.open(&sibling, Open::Create)?;
-        file.set_len(0)?;
         file.write_at(0, bytes)?;
+        // One that is there already, made early or left over, is mostly as long.
+        if file.length()? != bytes.len() as u64 {
+            file.set_len(bytes.len() as u64)?;
+        }
         Ok(Self { path: path.to_path_buf(), sibling, file })
     }
 

@@ -107,7 +107,6 @@ impl Cluster {
             tokio::time::sleep(Duration::from_millis(5)).await;
         };
         self.owner = to;
-        self.empty_trash();
         Ok(freeze)
     }
 
@@ -119,7 +118,7 @@ impl Cluster {
     }
 
     /// Deletes what was set aside: a quarantine of a day would fill the disk.
-    fn empty_trash(&self) {
+    pub(crate) fn empty_trash(&self) {
         for node in ["n1", "n2", "n3"] {
             let trash = self.root.join(node).join(".trash");
             for entry in fs::read_dir(trash).into_iter().flatten().flatten() {

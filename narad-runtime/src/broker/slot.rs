@@ -311,6 +311,15 @@ impl Slot {
     /// If the gate does not freeze, or the log cannot be listed; then the freeze still holds.
     pub fn freeze(&self, ticket: OpId, epoch: Epoch, life: Incarnation) -> FreezeAnswer {
         self.begin_freeze(ticket, epoch, life);
+        self.await_answer(ticket)
+    }
+
+    /// Waits for the answer of a freeze that was [begun](Self::begin_freeze).
+    ///
+    /// # Errors
+    ///
+    /// As [`freeze`](Self::freeze).
+    pub fn await_answer(&self, ticket: OpId) -> FreezeAnswer {
         let mut inner = self.lock();
         loop {
             if let Some(answer) = inner.take_answer(ticket) {

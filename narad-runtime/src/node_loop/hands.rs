@@ -325,13 +325,20 @@ impl Hands {
                 });
             }
             Gating::Freeze { epoch, life } => {
-                self.remember(op, UnderWay::Freeze(partition));
-                return self.block(op, move |_| {
-                    Outcome::Gate(GatingOutcome::Freeze(slot.freeze(op, epoch, life)))
-                });
+                slot.begin_freeze(op, epoch, life);
+                let Some(answer) = slot.take_answer(op) else {
+                    // An append is under way.
+                    self.remember(op, UnderWay::Freeze(partition));
+                    return self.block(op, move |_| {
+                        Outcome::Gate(GatingOutcome::Freeze(slot.await_answer(op)))
+                    });
+                };
+                GatingOutcome::Freeze(answer)
             }
         };
-        self.mailbox.done(op, Outcome::Gate(outcome));
+        let outcome = Outcome::Gate(outcome);
+        super::failpoint::after(&outcome);
+        self.mailbox.done(op, outcome);
     }
 
     /// Runs something on a thread that may block.

@@ -23,11 +23,10 @@ use crate::log::{Ending, Opening, create_segment, ending, lock};
 
 impl SegmentStore {
     /// Order: whatever of the segments is not durable, with sidecar, index and manifest under other
-    /// names; their names; rename; the directory itself and the partition's, and those above.
+    /// names; their names; the staging directory; rename; the partition's directory and those above.
     ///
     /// Nothing here is of the size of the partition, or needs a system call for an extent that is
-    /// durable: it happens under a freeze. A crash before the last syncs leaves the copy under either
-    /// name, with the manifest of its last checkpoint or the new one; nobody has been told of it.
+    /// durable: it happens under a freeze.
     pub(super) fn install_staging(
         &self,
         attempt: Attempt,
@@ -52,11 +51,8 @@ impl SegmentStore {
             self.forget_staging(p);
             opening = lock(&staging).opening(sidecar);
         }
-        let partition = layout::partition_dir(p);
-        let named = !is_planted(Bug::InstalledNameNotSynced);
-        let names = [Durable::Names(&to), Durable::Names(&partition)];
-        for synced in self.disk.sync_each(if named { &names } else { &names[..1] }) {
-            synced?;
+        if !is_planted(Bug::InstalledNameNotSynced) {
+            self.disk.sync_dir(&layout::partition_dir(p))?;
         }
         self.sync_parents(p)?;
         self.keep_opening(p, attempt, opening);
@@ -108,12 +104,20 @@ impl Staging {
         if self.ready.generation.is_none() {
             self.ready.generation = Some(side::next_generation(disk, &self.dir)?);
         }
-        if let Some(manifest) = self.manifest() {
+        if let Some(manifest) = self.manifest().cloned() {
             let segments = self.describe(manifest.start, manifest.hwm, manifest.epoch);
             if self.ready.segments.as_ref() != Some(&segments) {
                 disk::write_atomically(disk, &Segments::path(&self.dir), &segments.encode())?;
                 self.ready.segments = Some(segments);
             }
+            // Making a file takes as long as syncing one.
+            let (sidecar, later) = likely(&manifest);
+            Replacement::write(disk, &side::sidecar_path(&self.dir), &encode_sidecar(&sidecar))?
+                .file()
+                .sync()?;
+            Replacement::write(disk, &manifest::path(&self.dir), &manifest::encode(&later))?
+                .file()
+                .sync()?;
         }
         Ok(())
     }
@@ -162,6 +166,7 @@ impl Staging {
         for file in files {
             file.take_over(disk)?;
         }
+        disk.sync_dir(&self.dir)?;
         Ok(())
     }
 
@@ -280,6 +285,14 @@ impl Staging {
         let epoch = seen.unwrap_or_default().max(epoch);
         Segments { start, hwm, epoch, sealed: sealed.collect() }
     }
+}
+
+/// Returns what an installation would write now: of no meaning, but of the right length.
+fn likely(manifest: &Manifest) -> (Sidecar, Manifest) {
+    let Manifest { start, hwm, ref position, source, .. } = *manifest;
+    let attempt = Attempt::birth(source);
+    let sidecar = Sidecar { start, hwm, position: position.clone() };
+    (sidecar, Manifest { attempt: Some(attempt), ..manifest.clone() })
 }
 
 /// Syncs a directory, unless it is not there.

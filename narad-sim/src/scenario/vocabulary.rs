@@ -129,6 +129,7 @@ names! {
     Note::Mover(_, mover::Note::NotConverged { .. }) => "mover-not-converged",
     Note::Mover(_, mover::Note::Dropped { .. }) => "mover-dropped",
     Note::Mover(_, mover::Note::ChecksumMismatch { .. }) => "mover-checksum-mismatch",
+    Note::Mover(_, mover::Note::Cutover { .. }) => "mover-cutover",
     Note::Mover(_, mover::Note::Frozen { .. }) => "mover-frozen",
     Note::Mover(_, mover::Note::Released { .. }) => "mover-released",
     Note::Mover(_, mover::Note::CopyUnverifiable(_)) => "mover-copy-unverifiable",

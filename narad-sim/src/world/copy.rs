@@ -97,7 +97,9 @@ impl World {
         source: NodeId,
         range: CopyRequest,
     ) -> Option<Outcome> {
-        if range.bytes == 0 {
+        let storage = &self.machines[machine].process.as_ref()?.storage;
+        if range.bytes == 0 || storage.tails().find(source, &range).is_some() {
+            // It is made without the source, or came with its capture.
             return self.write_staging(machine, op, Vec::new(), Ended::Whole);
         }
         let Some(to) = self.machine_of(source) else {
@@ -205,11 +207,13 @@ impl World {
         let now_ms = self.machines[machine].clock.wall_ms(now);
         let process = self.machines[machine].process.as_ref()?;
         let running = process.running.get(&op)?;
-        let Operation::Stage(partition, work @ Staging::Copy { .. }) = running.operation.clone()
+        let Operation::Stage(partition, work @ Staging::Copy { position, .. }) =
+            running.operation.clone()
         else {
             return None;
         };
-        let (carried, crash) = (bytes.len() as u64, running.crash);
+        let arrived = bytes.len() as u64;
+        let crash = running.crash;
         let (bytes, throttled) = (RefCell::new(Some((bytes, ended))), running.throttled);
         let copier = Arrived { bytes, throttled };
         let stop = CancelFlag::default();
@@ -219,6 +223,10 @@ impl World {
         if self.crashed_within(machine, crash) {
             return None;
         }
+        let carried = match &outcome {
+            StagingOutcome::Copy(Ok(copied)) => copied.staged.bytes.0.saturating_sub(position),
+            _ => arrived,
+        };
         if matches!(outcome, StagingOutcome::Copy(Ok(_))) {
             self.observe(Fact::Copied { node, partition, bytes: carried });
         }

@@ -11,6 +11,7 @@ use narad_core::node::Operation;
 use narad_core::peer::{Request, RequestId};
 use narad_core::time::Instant;
 use narad_runtime::broker::{Broker, Pending, Standpoint};
+use narad_runtime::copy::Reach;
 use narad_runtime::disk::MemDisk;
 use narad_runtime::disk::mem::Image;
 use narad_runtime::log::{Appended, LogError, Record};
@@ -106,6 +107,8 @@ pub(crate) struct Asker {
     pub(crate) life: u64,
     pub(crate) op: OpId,
     pub(crate) request: Request,
+    /// How far it has copied, if it asks for a freeze.
+    pub(crate) reach: Option<Reach>,
     /// When it came.
     pub(crate) received: Time,
 }

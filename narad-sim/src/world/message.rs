@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use narad_core::cursor::Handle;
 use narad_core::dispatch::SendFault;
 use narad_core::effects::OpId;
@@ -10,7 +11,7 @@ use narad_core::metastore::Entry;
 use narad_core::node::{Note, Operation, Shipping};
 use narad_core::peer::{self, Request};
 use narad_core::{controller, dispatch};
-use narad_runtime::copy::{CopyRequest, SourceError};
+use narad_runtime::copy::{CopyRequest, Reach, SourceError};
 use narad_runtime::ingress::Parcel;
 use narad_runtime::log::Record;
 
@@ -40,6 +41,8 @@ pub(crate) enum Payload {
     Request {
         op: OpId,
         request: Box<Request>,
+        /// How far the asker has copied, with a request to freeze.
+        reach: Option<Reach>,
     },
     /// `to_life` is the process that asked.
     Answer {
@@ -48,6 +51,8 @@ pub(crate) enum Payload {
         /// The name of the question.
         of: &'static str,
         answer: Box<peer::Answer>,
+        /// What lies beyond the asker's reach, with a capture.
+        tail: Option<(Reach, Bytes)>,
     },
     /// Nobody listens there.
     Refused {
@@ -234,6 +239,14 @@ impl Payload {
                 }
             }
             Self::Raft { bytes, .. } => bytes.truncate(bytes.len() / 2),
+            Self::Answer { tail: Some((_, tail)), .. } => {
+                let mut bytes = tail.to_vec();
+                let middle = bytes.len() / 2;
+                if let Some(byte) = bytes.get_mut(middle) {
+                    *byte ^= 0x55;
+                }
+                *tail = bytes.into();
+            }
             Self::Request { .. }
             | Self::Answer { .. }
             | Self::Refused { .. }
@@ -256,6 +269,7 @@ impl Payload {
         const SMALL: u64 = 128;
         match self {
             Self::Raft { bytes, .. } | Self::Bytes { bytes, .. } => SMALL + bytes.len() as u64,
+            Self::Answer { tail: Some((_, tail)), .. } => SMALL + tail.len() as u64,
             Self::Accept(accept) => {
                 let bytes = accept.parcels.iter().map(Parcel::encoded_bytes).sum::<usize>();
                 SMALL + bytes as u64

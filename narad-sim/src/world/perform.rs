@@ -15,6 +15,7 @@ use narad_core::node::{
     CallFault, Event, Gating, Operation, Outcome, Shipping, Staging, StagingOutcome,
 };
 use narad_core::peer::Request;
+use narad_runtime::copy::Reach;
 
 use self::endings::{ending_of, failed};
 use super::deliver::{Shipment, sent};
@@ -392,6 +393,20 @@ impl World {
         }
     }
 
+    /// Says with a request to freeze how far its partition is copied; with any other that a copy may
+    /// follow, forgets what came with the last.
+    fn reach_for(&self, machine: usize, request: &Request) -> Option<Reach> {
+        let storage = &self.machines[machine].process.as_ref()?.storage;
+        match request {
+            Request::Prepare { partition, .. } => Some(storage.reach(*partition)),
+            Request::List { partition, .. } | Request::Release { partition, .. } => {
+                storage.tails().forget(*partition);
+                None
+            }
+            _ => None,
+        }
+    }
+
     /// Puts a question on the wire.
     fn call(&mut self, machine: usize, op: OpId, to: NodeId, request: Request) {
         let Some(to) = self.machine_of(to) else {
@@ -399,8 +414,9 @@ impl World {
             let soon = self.now.after(Duration::from_micros(100));
             return self.local(machine, soon, Local::Done(op, Box::new(outcome)));
         };
+        let reach = self.reach_for(machine, &request);
         let life = self.machines[machine].life;
-        let payload = Payload::Request { op, request: Box::new(request) };
+        let payload = Payload::Request { op, request: Box::new(request), reach };
         self.send(Message { from: machine, to, life, payload, line: 0 });
     }
 }

@@ -1,8 +1,13 @@
 //! Messages: how each is put on the wire, and what it does where it arrives.
 
+use std::sync::Arc;
+
+use bytes::Bytes;
+use narad_core::effects::OpId;
 use narad_core::ids::NodeId;
-use narad_core::node::{CallFault, Event, Outcome};
+use narad_core::node::{CallFault, Event, Operation, Outcome};
 use narad_core::peer::{Answer, Refusal, Request, RequestId};
+use narad_runtime::copy::{LiveBytes, Reach, read_tail};
 use narad_runtime::raft::Outgoing;
 use narad_runtime::replica::Input;
 
@@ -161,7 +166,7 @@ impl World {
     pub(super) fn send_join(&mut self, machine: usize, to: usize, request: Request) {
         let life = self.machines[machine].life;
         let op = self.nobody;
-        let payload = Payload::Request { op, request: Box::new(request) };
+        let payload = Payload::Request { op, request: Box::new(request), reach: None };
         self.send(Message { from: machine, to, life, payload, line: 0 });
     }
 
@@ -172,14 +177,40 @@ impl World {
         self.answered_heartbeat(machine, &asker, &answer);
         self.granted(machine, &asker, &answer);
         self.answered_peer(machine, &asker, &answer);
+        let tail = self.tail_for(machine, &asker, &answer);
         let life = self.machines[machine].life;
         let payload = Payload::Answer {
+            tail,
             to_life: asker.life,
             op: asker.op,
             of: call_name(&asker.request),
             answer: Box::new(answer),
         };
         self.send(Message { from: machine, to: asker.machine, life, payload, line: 0 });
+    }
+
+    /// Reads what goes along with a capture.
+    fn tail_for(&self, machine: usize, asker: &Asker, answer: &Answer) -> Option<(Reach, Bytes)> {
+        let (Answer::Capture(capture), Request::Prepare { partition, .. }) =
+            (answer, &asker.request)
+        else {
+            return None;
+        };
+        let (process, reach) = (self.machines[machine].process.as_ref()?, asker.reach?);
+        let live = LiveBytes::new(Arc::clone(&process.broker));
+        Some((reach, read_tail(&live, *partition, &capture.listing, reach)))
+    }
+
+    /// Keeps what came along with a capture, if that is still waited for.
+    fn keep_tail(&self, machine: usize, op: OpId, answer: &Answer, tail: (Reach, Bytes)) {
+        let Some(process) = self.machines[machine].process.as_ref() else { return };
+        let running = process.running.get(&op).map(|running| &running.operation);
+        if let (Answer::Capture(capture), Some(Operation::Call { to, request })) = (answer, running)
+            && let Request::Prepare { partition, .. } = request
+        {
+            let (reach, bytes) = tail;
+            process.storage.tails().keep(*partition, *to, (&capture.listing, reach), bytes);
+        }
     }
 
     /// A message has reached its machine.
@@ -250,11 +281,16 @@ impl World {
             Payload::Raft { bytes, is_snapshot } => {
                 self.deliver_raft(from, life, to, &bytes, is_snapshot);
             }
-            Payload::Request { op, request } => self.deliver_request(from, life, to, op, *request),
-            Payload::Answer { to_life, op, answer, .. } => {
+            Payload::Request { op, request, reach } => {
+                self.deliver_request((from, life), to, op, (*request, reach));
+            }
+            Payload::Answer { to_life, op, answer, tail, .. } => {
                 if op == self.nobody {
                     self.joined(to, &answer);
                 } else if self.machines[to].life == to_life && self.machines[to].process.is_some() {
+                    if let Some(tail) = tail {
+                        self.keep_tail(to, op, &answer, tail);
+                    }
                     self.done(to, op, Outcome::Call(Ok(*answer)));
                 }
             }
@@ -310,18 +346,17 @@ impl World {
 
     fn deliver_request(
         &mut self,
-        from: usize,
-        life: u64,
+        (from, life): (usize, u64),
         to: usize,
-        op: narad_core::effects::OpId,
-        request: Request,
+        op: OpId,
+        (request, reach): (Request, Option<Reach>),
     ) {
         let asker = self.machines[from].node;
         let process = self.machines[to].process.as_mut().expect("it runs");
         let id = RequestId(process.next_request);
         process.next_request += 1;
         let received = self.now;
-        let by = Asker { machine: from, life, op, request: request.clone(), received };
+        let by = Asker { machine: from, life, op, request: request.clone(), reach, received };
         process.requests.insert(id, by);
         self.tell(to, Event::Request { id, from: asker, request });
     }
@@ -376,11 +411,11 @@ impl World {
         }
     }
 
-    fn refused(&mut self, machine: usize, op: narad_core::effects::OpId) {
+    fn refused(&mut self, machine: usize, op: OpId) {
         let process = self.machines[machine].process.as_ref().expect("it runs");
         let Some(running) = process.running.get(&op) else { return };
         let outcome = match &running.operation {
-            narad_core::node::Operation::Call { .. } => Outcome::Call(Err(CallFault::Unreachable)),
+            Operation::Call { .. } => Outcome::Call(Err(CallFault::Unreachable)),
             _ => super::copy::copy_failed(narad_core::mover::Fault::Unreachable),
         };
         self.done(machine, op, outcome);
