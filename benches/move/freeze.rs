@@ -20,6 +20,8 @@ use super::stats::{median, percentile};
 /// Moves of which one median is made.
 const MOVES: u32 = 20;
 const MIB: u64 = 1 << 20;
+/// How long the new owner is let alone after a move.
+const SETTLES: Duration = Duration::from_millis(40);
 
 /// Measures those of F1 to F5 that are wanted.
 pub(crate) fn measure(options: &Options, wanted: &[Bar], report: &mut Report) {
@@ -32,6 +34,12 @@ pub(crate) fn measure(options: &Options, wanted: &[Bar], report: &mut Report) {
     let measured = runtime.block_on(async {
         if wants(Bar::F1) || wants(Bar::F2) || wants(Bar::F5) {
             small_tails(options, wanted, report).await?;
+        }
+        if wants(Bar::F3) {
+            sizes(options, report).await?;
+        }
+        if wants(Bar::F4) {
+            outpaced(options, report).await?;
         }
         Ok::<(), Failed>(())
     });
@@ -65,12 +73,16 @@ async fn small_tails(options: &Options, wanted: &[Bar], report: &mut Report) -> 
         for _ in 0..MOVES {
             writer.longest_gap();
             let freeze = cluster.move_on().await?;
-            let least = tokio::task::block_in_place(|| floor.freeze(freeze.tail_bytes.min(MIB)))?;
+            tokio::time::sleep(SETTLES).await;
+            gaps.push(writer.longest_gap());
+            let least = tokio::task::block_in_place(|| {
+                cluster.empty_trash();
+                floor.freeze(freeze.tail_bytes.min(MIB))
+            })?;
             if freeze.tail_bytes <= MIB {
                 ours.push(freeze);
                 theirs.push(millis(least));
             }
-            gaps.push(writer.longest_gap());
         }
         if round > 0 {
             let lasted: Vec<f64> = ours.iter().map(|freeze| millis(freeze.lasted)).collect();
@@ -96,6 +108,72 @@ async fn small_tails(options: &Options, wanted: &[Bar], report: &mut Report) -> 
         report.row(predictions(&freezes));
     }
     Ok(())
+}
+
+/// The same tail behind a large partition and behind a small one, in turn.
+async fn sizes(options: &Options, report: &mut Report) -> Result<(), Failed> {
+    let terms = Terms { copy_rate: 0, passes_max: 20 };
+    let dir = options.dir.path();
+    let mut large = Cluster::found(&dir.join("large"), terms).await?;
+    let mut small = Cluster::found(&dir.join("small"), terms).await?;
+    large.fill(4 * options.bytes).await?;
+    small.fill(64 * MIB).await?;
+    let mut pairs = Vec::new();
+    for round in 0..=options.pairs {
+        let mut lasted = Vec::new();
+        for cluster in [&mut large, &mut small] {
+            let writer = cluster.write(16 << 10, Duration::from_millis(4));
+            let freeze = cluster.move_on().await?;
+            writer.stop().await;
+            tokio::time::sleep(SETTLES).await;
+            tokio::task::block_in_place(|| cluster.empty_trash());
+            lasted.push(millis(freeze.lasted));
+        }
+        if round > 0 {
+            pairs.push((lasted[0], lasted[1]));
+        }
+    }
+    large.stop().await?;
+    small.stop().await?;
+    let beside = format!("{} MiB beside 64 MiB, same writer", 4 * options.bytes / MIB);
+    report.row(Row::of_pairs(Bar::F3, beside, "ms", &pairs, Threshold::AtMost(1.2)));
+    Ok(())
+}
+
+/// A writer that is faster than the copy may be: the freeze beside its tail over that rate.
+async fn outpaced(options: &Options, report: &mut Report) -> Result<(), Failed> {
+    const COPY_RATE: u64 = 24 * MIB;
+    let terms = Terms { copy_rate: COPY_RATE, passes_max: 20 };
+    let mut pairs = Vec::new();
+    for round in 0..=options.pairs {
+        let mut cluster =
+            Cluster::found(&options.dir.path().join(format!("outpaced-{round}")), terms).await?;
+        let fixed = cluster.move_on().await?;
+        cluster.fill(16 * MIB).await?;
+        // About 1.5 times the copy rate.
+        let writer = cluster.write(256 << 10, Duration::from_millis(7));
+        let freeze = cluster.move_on().await?;
+        writer.stop().await;
+        cluster.stop().await?;
+        #[expect(clippy::cast_precision_loss, reason = "a ratio")]
+        let least = freeze.tail_bytes as f64 / COPY_RATE as f64 * 1e3 + millis(fixed.lasted);
+        if round > 0 {
+            pairs.push((millis(freeze.lasted), least));
+        }
+        tell_outpaced(&freeze);
+    }
+    let beside = "tail over the copy rate, and a freeze without a tail";
+    report.row(Row::of_pairs(Bar::F4, beside, "ms", &pairs, Threshold::AtMost(1.3)));
+    Ok(())
+}
+
+#[expect(clippy::print_stderr, reason = "what a person wants to know beside the result")]
+fn tell_outpaced(freeze: &Freeze) {
+    let Freeze { tail_bytes, predicted, lasted, .. } = freeze;
+    eprintln!(
+        "outpaced: a tail of {} MiB, {predicted:?} said, {lasted:?} lasted",
+        tail_bytes / MIB
+    );
 }
 
 /// The share of predictions that were near enough, and what they were.
