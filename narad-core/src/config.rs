@@ -63,6 +63,10 @@ pub struct Config {
     pub passes_max: u32,
     /// Passes in a row without a smaller tail after which the same happens. Default 3.
     pub stall_passes: u32,
+    /// How long the tail must not have become smaller for that, too; time under the throttle is left
+    /// out. Longer waits for the pause of a writer that comes in bursts, shorter for nothing. Default
+    /// 500 ms.
+    pub stall_window: Duration,
     /// Least time between the starts of two passes. Default 50 ms.
     pub pass_interval: Duration,
     /// Longest range that one copy request may ask for. Default 8 MiB.
@@ -271,6 +275,7 @@ impl Config {
             lag_bytes: 1 << 20,
             passes_max: 20,
             stall_passes: 3,
+            stall_window: Duration::from_millis(500),
             pass_interval: Duration::from_millis(50),
             chunk_bytes_max: 8 << 20,
             chunks_in_flight_max: 4,

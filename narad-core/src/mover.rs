@@ -144,7 +144,7 @@ mod tests;
 use core::mem;
 use core::time::Duration;
 
-pub use self::cost::FreezeCost;
+pub use self::cost::{FreezeCost, FreezeRates};
 use self::cx::Cx;
 use self::desk::Desk;
 pub use self::note::{Freeze, NotConverged, Note, Phase, Progress, Steps, Waiting};

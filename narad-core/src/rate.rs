@@ -14,16 +14,17 @@ pub(crate) struct Rate {
 impl Rate {
     /// Takes a sample; one that lasted no time says nothing.
     pub(crate) fn observe(&mut self, bytes: u64, elapsed: Duration) {
-        let Some(sample) =
-            (u128::from(bytes) * 1_000_000_000).checked_div(elapsed.as_nanos()).map(saturate)
-        else {
-            return;
-        };
+        let Some(sample) = Self::of(bytes, elapsed) else { return };
         self.bytes_per_second = Some(match self.bytes_per_second {
             None => sample,
             Some(rate) if sample >= rate => rate + ((sample - rate) >> 2),
             Some(rate) => rate - ((rate - sample) >> 2),
         });
+    }
+
+    /// Returns the rate of one sample in bytes per second; `None` if it lasted no time.
+    pub(crate) fn of(bytes: u64, elapsed: Duration) -> Option<u64> {
+        (u128::from(bytes) * 1_000_000_000).checked_div(elapsed.as_nanos()).map(saturate)
     }
 
     /// Returns bytes per second; zero before the first sample.

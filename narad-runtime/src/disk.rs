@@ -257,7 +257,7 @@ pub fn write_atomically(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> Result<()
 ///
 /// If one of the steps fails.
 pub fn replace(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> Result<(), DiskError> {
-    let replacement = Replacement::write(disk, path, bytes)?;
+    let replacement = Replacement::write(disk, path, "tmp", bytes)?;
     replacement.file().sync()?;
     replacement.take_over(disk)
 }
@@ -271,13 +271,19 @@ pub struct Replacement {
 }
 
 impl Replacement {
-    /// Writes the sibling of a file. Nothing of it is durable.
+    /// Writes the sibling of a file, which is told from those of others by its extension. Nothing of it
+    /// is durable.
     ///
     /// # Errors
     ///
     /// If it cannot be written.
-    pub fn write(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> Result<Self, DiskError> {
-        let sibling = path.with_extension("tmp");
+    pub fn write(
+        disk: &dyn Disk,
+        path: &Path,
+        extension: &str,
+        bytes: &[u8],
+    ) -> Result<Self, DiskError> {
+        let sibling = path.with_extension(extension);
         let file = disk.open(&sibling, Open::Create)?;
         file.write_at(0, bytes)?;
         // One that is there already, made early or left over, is mostly as long.

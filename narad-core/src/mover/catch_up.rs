@@ -191,6 +191,7 @@ impl CatchUp {
     fn judge(self, listing: Listing, cx: &mut Cx<'_>) -> State {
         let desk = &mut *cx.desk;
         let sight = Sight {
+            now: cx.now,
             tail: desk.tail_bytes,
             freeze_ms: desk.predicted_freeze_ms(),
             copy_rate: desk.copy_rate.bytes_per_second(),

@@ -1,28 +1,60 @@
 //! When to stop copying and freeze.
 
+use core::time::Duration;
+
 use super::note::NotConverged;
 use crate::config::Config;
+use crate::time::Instant;
 
 /// How the tail has developed over the passes of one try.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Convergence {
     /// Passes that copied all they set out to.
     pub(super) passes: u32,
-    /// The smallest tail that any listing after the first pass showed.
-    best: Option<u64>,
-    /// The tail at the listing before.
-    last: Option<u64>,
+    /// The smallest tail that any listing after the first pass showed, and when; time under the
+    /// throttle is left out of what has passed since.
+    best: Option<(u64, Instant)>,
+    /// The smallest tails of late.
+    lately: Lately,
+    /// The tail at the listing before, and when that was.
+    last: Option<(u64, Instant)>,
     /// Listings in a row that showed no smaller tail, those after a throttled pass left out.
     stalled: u32,
     /// Passes in a row, throttled or not, that left a tail no smaller than the one before.
     grown: u32,
+    /// Since when.
+    growing_since: Option<Instant>,
     /// Passes at the listing before.
     seen: u32,
+}
+
+/// The smallest tail of the present window of time and of the one before: what a bursty writer leaves
+/// between two bursts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct Lately {
+    since: Option<Instant>,
+    now: Option<u64>,
+    before: Option<u64>,
+}
+
+impl Lately {
+    fn see(&mut self, tail: u64, now: Instant, window: Duration) {
+        if self.since.is_none_or(|since| now.since(since) >= window) {
+            *self = Self { since: Some(now), now: None, before: self.now };
+        }
+        self.now = Some(self.now.map_or(tail, |least| least.min(tail)));
+    }
+
+    fn least(self) -> Option<u64> {
+        [self.now, self.before].into_iter().flatten().min()
+    }
 }
 
 /// What a listing shows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sight {
+    /// When.
+    pub(super) now: Instant,
     /// Listed bytes that are not staged.
     pub(super) tail: u64,
     /// How long they would take, in milliseconds, if that is known.
@@ -51,14 +83,19 @@ impl Convergence {
     pub(super) fn judge(&mut self, sight: Sight, config: &Config) -> Judgement {
         let Sight { tail, freeze_ms, .. } = sight;
         // An eighth less is what one more pass must promise to be worth its time.
-        let shrank = self.last.is_none_or(|last| tail < last - last / 8);
-        let grew = self.last.is_some_and(|last| tail >= last);
+        let shrank = self.last.is_none_or(|(last, _)| tail < last - last / 8);
+        let grew = self.last.is_some_and(|(last, _)| tail >= last);
         // Only a pass that copied what it set out to says anything about the rates.
         let passed = self.passes > self.seen;
         self.seen = self.passes;
         self.grown = if grew { self.grown + u32::from(passed) } else { 0 };
-        self.last = Some(tail);
-        self.count_stall(sight);
+        self.growing_since = grew.then(|| {
+            let before = self.last.map_or(sight.now, |(_, at)| at);
+            self.growing_since.unwrap_or(before)
+        });
+        let since_last = self.last.map_or(Duration::ZERO, |(_, at)| sight.now.since(at));
+        self.last = Some((tail, sight.now));
+        self.count_stall(sight, since_last, config);
         let capped = self.passes >= config.passes_max;
         if tail <= config.lag_bytes {
             let target_ms = config.freeze_target.as_millis();
@@ -84,31 +121,47 @@ impl Convergence {
         if steady && grew && outpaced {
             return Judgement::NotConverged(NotConverged::WritesOutpaceCopy);
         }
-        // While it shrinks again, the next tail is better than this one (R34).
-        let best = self.best.unwrap_or(tail);
-        let near_best = tail <= best.saturating_add(best / 8);
-        let spent = self.stalled >= config.stall_passes || self.grown >= config.stall_passes;
-        if spent && (near_best || grew) {
+        // A tail that goes up and down is least between two bursts: there it is cut over (R34).
+        let least = self.lately.least().unwrap_or(tail);
+        let at_its_least = tail <= least.saturating_add(least / 8);
+        let stalled_for = self.best.map_or(Duration::ZERO, |(_, at)| sight.now.since(at));
+        let stalled = self.stalled >= config.stall_passes && stalled_for >= config.stall_window;
+        // One that only grows has no such place. A faster writer's will not shrink again; a slower
+        // one's may do so when its burst is over.
+        let growing_for = self.growing_since.map_or(Duration::ZERO, |since| sight.now.since(since));
+        let lasting = growing_for >= config.stall_window || sight.write_rate >= sight.copy_rate;
+        if (stalled && at_its_least) || (self.grown >= config.stall_passes && lasting) {
             return give_up(NotConverged::Stalled);
         }
         Judgement::Copy
     }
 
-    fn count_stall(&mut self, sight: Sight) {
+    fn count_stall(&mut self, sight: Sight, since_last: Duration, config: &Config) {
         if self.passes == 0 {
             return;
         }
-        if self.best.is_none_or(|best| sight.tail < best) {
-            self.best = Some(sight.tail);
-            self.stalled = 0;
-        } else if !sight.throttled {
-            self.stalled += 1;
+        let Sight { tail, now, throttled, .. } = sight;
+        self.lately.see(tail, now, config.stall_window);
+        match self.best {
+            Some((best, at)) if tail >= best => {
+                if throttled {
+                    self.best = Some((best, at.after(since_last)));
+                } else {
+                    self.stalled += 1;
+                }
+            }
+            Some(_) | None => {
+                self.best = Some((tail, now));
+                self.stalled = 0;
+            }
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec::Vec;
+
     use super::*;
 
     /// Shows the same tail, above the lag that is aimed at, until copying stops.
@@ -117,8 +170,9 @@ mod tests {
         let mut convergence = Convergence::default();
         let tail = config.lag_bytes * 4;
         let (copy_rate, freeze_ms) = (150 << 20, Some(freeze_ms));
-        let sight = Sight { tail, freeze_ms, copy_rate, write_rate, throttled: false };
         for passes in 1..=config.passes_max {
+            let now = Instant::ORIGIN.after(config.pass_interval * passes);
+            let sight = Sight { now, tail, freeze_ms, copy_rate, write_rate, throttled: false };
             convergence.passes = passes;
             let judgement = convergence.judge(sight, &config);
             if judgement != Judgement::Copy {
@@ -137,5 +191,61 @@ mod tests {
         assert_eq!(judged(50 << 20, target_ms), Judgement::Converged);
         assert_eq!(judged(50 << 20, target_ms + 1), failed);
         assert_ne!(judged(150 << 20, target_ms), Judgement::Converged);
+    }
+
+    /// Shows tails at an interval until copying stops; returns the tail that it stops at, and when.
+    fn cut_over(tails: &[u64], throttled: bool) -> (u64, Duration) {
+        let config = Config { passes_max: 1000, ..Config::new(1) };
+        let mut convergence = Convergence::default();
+        for (at, &mib) in tails.iter().enumerate() {
+            let passed = config.pass_interval * u32::try_from(at).unwrap();
+            convergence.passes += 1;
+            let judgement = convergence.judge(
+                Sight {
+                    now: Instant::ORIGIN.after(passed),
+                    tail: mib << 20,
+                    freeze_ms: Some(1000),
+                    copy_rate: 150 << 20,
+                    write_rate: 50 << 20,
+                    throttled,
+                },
+                &config,
+            );
+            if judgement != Judgement::Copy {
+                assert_eq!(judgement, Judgement::NotConverged(NotConverged::Stalled));
+                return (mib, passed);
+            }
+        }
+        panic!("copying never stops (R29)");
+    }
+
+    /// R34: a bursty writer is cut over between two bursts, after a window of time without a smaller
+    /// tail: three passes may be over before its burst is.
+    #[test]
+    fn a_bursty_writer_is_cut_over_between_bursts() {
+        let burst = [9, 8, 7, 6, 5, 4, 5, 7, 9];
+        let tails: Vec<u64> = burst.into_iter().cycle().take(100).collect();
+        let (tail, after) = cut_over(&tails, false);
+        assert_eq!(tail, 4);
+        let window = Config::new(1).stall_window;
+        assert!(after >= window && after < 3 * window, "{after:?}");
+    }
+
+    /// R34: what was the best once, long ago, is not waited for for ever.
+    #[test]
+    fn an_old_best_is_not_waited_for() {
+        let first = [20, 2];
+        let later = [30, 29, 31, 28].into_iter().cycle().take(200);
+        let tails: Vec<u64> = first.into_iter().chain(later).collect();
+        let (tail, after) = cut_over(&tails, false);
+        assert!((28..=31).contains(&tail) && after < Duration::from_secs(3), "{tail} {after:?}");
+    }
+
+    /// Time under the throttle is no stall.
+    #[test]
+    #[should_panic(expected = "copying never stops")]
+    fn throttled_time_is_no_stall() {
+        let tails: Vec<u64> = [9, 8, 7].into_iter().cycle().take(200).collect();
+        cut_over(&tails, true);
     }
 }

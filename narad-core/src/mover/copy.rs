@@ -12,6 +12,7 @@ use crate::effects::OpId;
 use crate::ids::{NodeId, Offset};
 use crate::partition::Extent;
 use crate::planted::{Bug, is_planted};
+use crate::rate::Rate;
 use crate::time::Instant;
 
 /// The run.
@@ -39,6 +40,7 @@ struct Flight {
     extent: Extent,
     position: u64,
     bytes: u64,
+    asked: Instant,
 }
 
 /// How a run ended.
@@ -139,6 +141,8 @@ impl CopyRun {
         self.copied_bytes += bytes;
         self.throttled += throttled;
         cx.desk.copied_bytes += bytes;
+        let moving = cx.now.since(flight.asked).saturating_sub(throttled);
+        cx.desk.way_rate = cx.desk.way_rate.max(Rate::of(bytes, moving).unwrap_or(0));
         if staged.bytes == flight.extent.bytes
             && staged.checksum != flight.extent.checksum
             && !is_planted(Bug::VerifiedByReachAlone)
@@ -184,7 +188,8 @@ impl CopyRun {
             let bytes = (extent.bytes.0 - position).min(chunk_bytes(cx));
             let operation =
                 Operation::Copy { source: self.source, base: extent.base, position, bytes };
-            self.flights.push(Flight { op: cx.run(operation), extent, position, bytes });
+            let op = cx.run(operation);
+            self.flights.push(Flight { op, extent, position, bytes, asked: cx.now });
         }
     }
 }

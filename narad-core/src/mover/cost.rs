@@ -14,16 +14,26 @@ use core::time::Duration;
 ///
 /// ```
 /// use core::time::Duration;
-/// use narad_core::mover::FreezeCost;
+/// use narad_core::mover::{FreezeCost, FreezeRates};
 ///
 /// let mut cost = FreezeCost::default();
-/// assert_eq!(cost.of(0, 0), Some(FreezeCost::FIXED_DEFAULT));
+/// let rates = FreezeRates::default();
+/// assert_eq!(cost.of(0, rates), Some(FreezeCost::FIXED_DEFAULT));
 /// cost.observe(0, Duration::from_millis(2));
-/// assert_eq!(cost.of(0, 0), Some(Duration::from_millis(2)));
+/// assert_eq!(cost.of(0, rates), Some(Duration::from_millis(2)));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FreezeCost {
     means: Option<Means>,
+}
+
+/// How fast a tail can be copied, in bytes per second; zero if unknown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct FreezeRates {
+    /// As the move copies, the throttle included.
+    pub copy: u64,
+    /// At best, the throttle left out.
+    pub way: u64,
 }
 
 /// Smoothed means over the freezes: each moves them an eighth of the way.
@@ -75,15 +85,20 @@ impl FreezeCost {
         });
     }
 
-    /// Returns how long a freeze with such a tail would last, copied at so many bytes per second if it
-    /// does not come at once; `None` if that matters and is not known.
-    pub fn of(&self, tail_bytes: u64, copy_rate: u64) -> Option<Duration> {
-        if tail_bytes <= Self::TAIL_INLINE_MAX {
-            return Some(micros(self.micros_inline(kib(tail_bytes))));
+    /// Returns how long a freeze with such a tail would last: copied at so many bytes per second, or,
+    /// if it comes at once, as fast as the way to its source lets it; `None` if the rate matters and is
+    /// not known.
+    pub fn of(&self, tail_bytes: u64, rates: FreezeRates) -> Option<Duration> {
+        let copied = |rate: u64| {
+            let nanos = (u128::from(tail_bytes) * 1_000_000_000).checked_div(u128::from(rate))?;
+            let copied = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
+            Some(copied.saturating_add(self.fixed()))
+        };
+        if tail_bytes > Self::TAIL_INLINE_MAX {
+            return copied(rates.copy);
         }
-        let nanos = (u128::from(tail_bytes) * 1_000_000_000).checked_div(u128::from(copy_rate))?;
-        let copied = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
-        Some(copied.saturating_add(self.fixed()))
+        let learned = micros(self.micros_inline(kib(tail_bytes)));
+        Some(copied(rates.way).map_or(learned, |copied| copied.max(learned)))
     }
 
     /// Returns what a freeze without a tail costs.
@@ -156,7 +171,7 @@ mod tests {
         let tails = (0..200).map(|n| (n * 97 % 1024) * KIB);
         let cost = learned(line, tails);
         for tail in [0, 100 * KIB, 1024 * KIB] {
-            let predicted = cost.of(tail, 0).unwrap().as_micros();
+            let predicted = cost.of(tail, FreezeRates::default()).unwrap().as_micros();
             let wanted = u128::from(line(tail));
             assert!(predicted.abs_diff(wanted) <= wanted / 10, "{tail}: {predicted} of {wanted}");
         }
@@ -166,9 +181,18 @@ mod tests {
     #[test]
     fn a_long_tail_goes_by_the_copy_rate() {
         let cost = learned(|_| 2_000, [0].into_iter());
-        let rate = 10 << 20;
-        assert_eq!(cost.of(30 << 20, rate), Some(Duration::from_millis(3_002)));
-        assert_eq!(cost.of(30 << 20, 0), None);
+        let rates = FreezeRates { copy: 10 << 20, way: 1 << 30 };
+        assert_eq!(cost.of(30 << 20, rates), Some(Duration::from_millis(3_002)));
+        assert_eq!(cost.of(30 << 20, FreezeRates::default()), None);
+    }
+
+    /// R26: a tail that comes at once is not faster than the way that it comes, whatever other
+    /// freezes were like.
+    #[test]
+    fn a_slow_way_is_no_faster_for_a_tail_that_comes_at_once() {
+        let cost = learned(|_| 2_000, [0].into_iter());
+        let slow = FreezeRates { copy: 1 << 20, way: 1 << 20 };
+        assert_eq!(cost.of(1 << 20, slow), Some(Duration::from_millis(1_002)));
     }
 
     /// One freeze that met a stall says little about the next.
@@ -202,7 +226,7 @@ mod tests {
                 cost.observe(*tail, Duration::from_micros(*lasted));
             }
             let longest = freezes.iter().map(|freeze| freeze.1).max().unwrap_or(0);
-            let predicted = cost.of(tail, 0).unwrap().as_micros();
+            let predicted = cost.of(tail, FreezeRates::default()).unwrap().as_micros();
             prop_assert!(predicted <= 4 * u128::from(longest.max(1_050)) + 2_000, "{predicted}");
         }
     }

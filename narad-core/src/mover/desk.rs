@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::converge::Convergence;
-use super::cost::FreezeCost;
+use super::cost::{FreezeCost, FreezeRates};
 use super::installed::Installed;
 use super::note::Waiting;
 use super::operation::{Operation, Outcome, What};
@@ -73,6 +73,8 @@ pub(super) struct Desk {
     pub(super) waiting: Option<Waiting>,
     pub(super) copy_rate: Rate,
     pub(super) write_rate: Rate,
+    /// The best rate of one copy of this move, the throttle left out.
+    pub(super) way_rate: u64,
     /// What freezes have cost on this node.
     pub(super) freeze_cost: FreezeCost,
     /// When the source was last asked for a listing.
@@ -120,6 +122,7 @@ impl Desk {
             waiting: None,
             copy_rate: Rate::default(),
             write_rate: Rate::default(),
+            way_rate: 0,
             freeze_cost: FreezeCost::default(),
             list_asked: None,
             listed: None,
@@ -179,6 +182,7 @@ impl Desk {
             self.listed = None;
             self.copy_rate = Rate::default();
             self.write_rate = Rate::default();
+            self.way_rate = 0;
         }
         self.stage.begin(job.expect.move_id);
     }
@@ -235,7 +239,8 @@ impl Desk {
     /// Returns how long a freeze with such a tail would last; `None` if the rate that matters is not
     /// known.
     pub(super) fn freeze_of(&self, tail_bytes: u64) -> Option<Duration> {
-        self.freeze_cost.of(tail_bytes, self.copy_rate.bytes_per_second())
+        let rates = FreezeRates { copy: self.copy_rate.bytes_per_second(), way: self.way_rate };
+        self.freeze_cost.of(tail_bytes, rates)
     }
 
     /// Returns the tail that there should be now: what was listed, and what is written since.
@@ -247,8 +252,11 @@ impl Desk {
     }
 
     /// Returns how long a freeze would last if it began with the tail that was listed, in
-    /// milliseconds, rounded up.
+    /// milliseconds, rounded up; `None` if there is one and nothing has been copied yet.
     pub(super) fn predicted_freeze_ms(&self) -> Option<u64> {
+        if self.tail_bytes > 0 && self.way_rate == 0 {
+            return None;
+        }
         let millis = self.freeze_of(self.tail_bytes)?.as_micros().div_ceil(1_000);
         Some(u64::try_from(millis).unwrap_or(u64::MAX))
     }

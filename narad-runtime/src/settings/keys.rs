@@ -200,6 +200,8 @@ static KEYS: &[Key] = keys! {
         "Passes after which the source is frozen anyway."
     "copy.stall_passes" Count node.stall_passes:
         "Passes in a row without a smaller tail after which the same happens."
+    "copy.stall_window" Duration node.stall_window:
+        "How long the tail must not have become smaller for that, too; longer waits for a burst to end."
     "copy.pass_interval" Duration node.pass_interval:
         "Least time between the starts of two passes."
     "copy.chunk_bytes_max" Size node.chunk_bytes_max:

@@ -13,13 +13,16 @@ use super::segment_store::{SegmentStore, segment_bases};
 use super::staging::{StagedExtent, Staging};
 use super::verify::staged_by;
 use super::{PartitionStore as _, StoreError, What, layout, manifest};
-use crate::disk::{self, Disk, DiskFile, Durable, Open, Replacement};
+use crate::disk::{self, Disk, DiskError, DiskFile, Durable, Open, Replacement};
 use crate::log::check::Checker;
 use crate::log::frame::FILE_HEADER;
 use crate::log::side::{
     self, Sealed, Segments, encode_sidecar, position_path, remove_if_present, segment_path,
 };
 use crate::log::{Ending, Opening, create_segment, ending, lock};
+
+/// Extension of a file that an installation has not named yet; a checkpoint has another.
+const UNNAMED: &str = "new";
 
 impl SegmentStore {
     /// Order: whatever of the segments is not durable, with sidecar, index and manifest under other
@@ -112,12 +115,8 @@ impl Staging {
             }
             // Making a file takes as long as syncing one.
             let (sidecar, later) = likely(&manifest);
-            Replacement::write(disk, &side::sidecar_path(&self.dir), &encode_sidecar(&sidecar))?
-                .file()
-                .sync()?;
-            Replacement::write(disk, &manifest::path(&self.dir), &manifest::encode(&later))?
-                .file()
-                .sync()?;
+            self.unnamed_sidecar(disk, &sidecar)?.file().sync()?;
+            self.unnamed_manifest(disk, &later)?.file().sync()?;
         }
         Ok(())
     }
@@ -153,14 +152,12 @@ impl Staging {
             self.ready.generation = Some(side::next_generation(disk, &self.dir)?);
         }
         let installed = Manifest { extents, attempt: Some(attempt), ..manifest.clone() };
-        let mut files = vec![
-            Replacement::write(disk, &side::sidecar_path(&self.dir), &encode_sidecar(sidecar))?,
-            Replacement::write(disk, &manifest::path(&self.dir), &manifest::encode(&installed))?,
-        ];
+        let mut files =
+            vec![self.unnamed_sidecar(disk, sidecar)?, self.unnamed_manifest(disk, &installed)?];
         let segments = self.describe(sidecar.start, sidecar.hwm, manifest.epoch);
         if !self.ready.segments.as_ref().is_some_and(|known| known.covers(&segments)) {
             let path = Segments::path(&self.dir);
-            files.push(Replacement::write(disk, &path, &segments.encode())?);
+            files.push(Replacement::write(disk, &path, UNNAMED, &segments.encode())?);
         }
         self.sync_with(disk, &files)?;
         for file in files {
@@ -168,6 +165,24 @@ impl Staging {
         }
         disk.sync_dir(&self.dir)?;
         Ok(())
+    }
+
+    fn unnamed_sidecar(
+        &self,
+        disk: &dyn Disk,
+        sidecar: &Sidecar,
+    ) -> Result<Replacement, DiskError> {
+        let path = side::sidecar_path(&self.dir);
+        Replacement::write(disk, &path, UNNAMED, &encode_sidecar(sidecar))
+    }
+
+    fn unnamed_manifest(
+        &self,
+        disk: &dyn Disk,
+        manifest: &Manifest,
+    ) -> Result<Replacement, DiskError> {
+        let path = manifest::path(&self.dir);
+        Replacement::write(disk, &path, UNNAMED, &manifest::encode(manifest))
     }
 
     /// Makes durable whatever of the extents is not, and some files with them.

@@ -192,6 +192,7 @@ pub(super) fn config(node: NodeId) -> Config {
         pass_interval: Duration::ZERO,
         passes_max: 2,
         stall_passes: 1,
+        stall_window: Duration::ZERO,
         lag_bytes: super::disk::RECORD,
         chunks_in_flight_max: 1,
         freeze_ttl: secs(5),

@@ -142,6 +142,8 @@ changes! {
         "passes_max" passes_max: u32 as same => "20";
         /// Passes in a row without a smaller tail after which the same happens.
         "stall_passes" stall_passes: u32 as same => "3";
+        /// How long the tail must not have become smaller for that, too.
+        "stall_window" stall_window: Duration as same => "\"500ms\"";
         /// Least time between the starts of two passes.
         "pass_interval" pass_interval: Duration as same => "\"20ms\"";
         /// Longest range that one copy request may ask for; 4 KiB to 64 MiB.

@@ -13,7 +13,7 @@ use crate::peer::Refusal;
 #[test]
 fn the_freeze_is_as_short_as_its_steps() {
     let mut bench = Bench::preparing();
-    let mut pass = |bench: &mut Bench, ms| bench.now = bench.now.after(Duration::from_millis(ms));
+    let pass = |bench: &mut Bench, ms| bench.now = bench.now.after(Duration::from_millis(ms));
     pass(&mut bench, 1);
     let effects = bench.answer(Outcome::Prepare(Ok(capture(100))));
     let boundary =
