@@ -73,6 +73,9 @@ pub struct Config {
     pub chunk_bytes_max: u64,
     /// Copy requests of one move that may be under way at once. Default 4; 1 to 64.
     pub chunks_in_flight_max: u32,
+    /// Longest tail that may come with the answer to a request to freeze, past the throttle; less where
+    /// the way to the source is slow. Default 1 MiB; 0 turns it off, at most 1 MiB.
+    pub tail_inline_max: u64,
     /// How long a freeze lasts without progress of the copy (H22). Default 30 s.
     pub freeze_ttl: Duration,
     /// How long one freeze may last at all. Default 5 min; at least the TTL.
@@ -279,6 +282,7 @@ impl Config {
             pass_interval: Duration::from_millis(50),
             chunk_bytes_max: 8 << 20,
             chunks_in_flight_max: 4,
+            tail_inline_max: 1 << 20,
             freeze_ttl: Duration::from_secs(30),
             freeze_max: Duration::from_mins(5),
             freeze_target: Duration::from_millis(50),
@@ -338,6 +342,9 @@ impl Config {
         }
         if !(1..=64).contains(&self.chunks_in_flight_max) {
             return Err(out_of_range("chunks_in_flight_max", self.chunks_in_flight_max, "1 to 64"));
+        }
+        if self.tail_inline_max > 1 << 20 {
+            return Err(out_of_range("tail_inline_max", self.tail_inline_max, "0 to 1 MiB"));
         }
         if !(4096..=64 << 20).contains(&self.chunk_bytes_max) {
             return Err(out_of_range("chunk_bytes_max", self.chunk_bytes_max, "4 KiB to 64 MiB"));

@@ -51,6 +51,8 @@ pub enum Request {
         partition: PartitionId,
         /// The try; the same try gets the same answer (H41).
         attempt: Attempt,
+        /// Longest tail that the driver may send along, in bytes; zero for none.
+        tail_bytes_max: u64,
     },
     /// To a source: the copy under this freeze has come this far.
     Renew {

@@ -40,12 +40,11 @@ impl Storage {
 
     /// Begins a request to freeze a partition's source: says how far the copy reaches, so that what
     /// lies beyond can come with the answer.
-    pub fn reach(&self, partition: PartitionId) -> Reach {
+    pub fn reach(&self, partition: PartitionId, most: u64) -> Reach {
         self.tails.forget(partition);
         let staged = self.store.staged(partition).unwrap_or_default();
-        staged
-            .last()
-            .map_or(Reach::default(), |last| Reach { base: last.base, bytes: last.bytes.0 })
+        let (base, bytes) = staged.last().map_or((Offset(0), 0), |last| (last.base, last.bytes.0));
+        Reach { base, bytes, most }
     }
 
     /// Returns the tails that came with answers to such requests.

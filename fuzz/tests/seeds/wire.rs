@@ -98,7 +98,7 @@ fn peer() -> Vec<Seed> {
     let position = Position { committed: Some(Offset(12)), acked_ahead: vec![Offset(14)] };
     let capture = Capture { token: TOKEN, listing: listing(), position, digest: Digest(77) };
     let list = Request::List { partition: P, move_id: MoveId(2), check: vec![staged] };
-    let prepare = Request::Prepare { partition: P, attempt: ATTEMPT };
+    let prepare = Request::Prepare { partition: P, attempt: ATTEMPT, tail_bytes_max: 0 };
     let renew = Request::Renew { partition: P, token: TOKEN, staged_bytes: 800 };
     let (store_uuid, addrs) = (StoreUuid(6), addresses());
     let join = Request::Join { name: name("narad-4"), store_uuid, addrs: addrs.clone() };

@@ -34,6 +34,8 @@ pub struct FreezeRates {
     pub copy: u64,
     /// At best, the throttle left out.
     pub way: u64,
+    /// Bytes up to which it comes at once.
+    pub inline_max: u64,
 }
 
 /// Smoothed means over the freezes: each moves them an eighth of the way.
@@ -56,24 +58,18 @@ impl FreezeCost {
     /// What a freeze without a tail is taken to cost before there was any.
     pub const FIXED_DEFAULT: Duration = Duration::from_millis(5);
 
-    /// Longest tail whose bytes come with the answer to the request to freeze, past every throttle.
-    pub const TAIL_INLINE_MAX: u64 = 1 << 20;
-
     /// How long a KiB of tail is taken to last before anything else is known: a GiB per second.
     const NANOS_PER_KIB_DEFAULT: i64 = 1_000;
     /// How much the default counts against what was seen: as if tails had varied by so many KiB.
     const PRIOR_KIB: i64 = 64;
 
-    /// Takes a freeze with a tail that came at once. A longer tail goes by the rate at which the move
-    /// copies, and says nothing here.
+    /// Takes a freeze with a tail that came at once. Any other goes by the rate at which the move
+    /// copies, and is not to be told here.
     ///
     /// One that lasted more than twice as long as predicted counts as one that lasted twice as long,
     /// and one of less than half as half: what happens once in a hundred freezes should not move the
     /// prediction of the other ninety-nine.
     pub fn observe(&mut self, tail_bytes: u64, lasted: Duration) {
-        if tail_bytes > Self::TAIL_INLINE_MAX {
-            return;
-        }
         let tail = kib(tail_bytes);
         let micros = i64::try_from(lasted.as_micros()).unwrap_or(i64::MAX).min(1 << 32);
         self.means = Some(match self.means {
@@ -94,7 +90,7 @@ impl FreezeCost {
             let copied = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
             Some(copied.saturating_add(self.fixed()))
         };
-        if tail_bytes > Self::TAIL_INLINE_MAX {
+        if tail_bytes > rates.inline_max {
             return copied(rates.copy);
         }
         let learned = micros(self.micros_inline(kib(tail_bytes)));
@@ -155,6 +151,7 @@ mod tests {
     use proptest::prelude::*;
 
     const KIB: u64 = 1024;
+    const AT_ONCE: FreezeRates = FreezeRates { copy: 0, way: 0, inline_max: 1 << 20 };
 
     fn learned(line: impl Fn(u64) -> u64, tails: impl Iterator<Item = u64>) -> FreezeCost {
         let mut cost = FreezeCost::default();
@@ -171,7 +168,7 @@ mod tests {
         let tails = (0..200).map(|n| (n * 97 % 1024) * KIB);
         let cost = learned(line, tails);
         for tail in [0, 100 * KIB, 1024 * KIB] {
-            let predicted = cost.of(tail, FreezeRates::default()).unwrap().as_micros();
+            let predicted = cost.of(tail, AT_ONCE).unwrap().as_micros();
             let wanted = u128::from(line(tail));
             assert!(predicted.abs_diff(wanted) <= wanted / 10, "{tail}: {predicted} of {wanted}");
         }
@@ -181,9 +178,9 @@ mod tests {
     #[test]
     fn a_long_tail_goes_by_the_copy_rate() {
         let cost = learned(|_| 2_000, [0].into_iter());
-        let rates = FreezeRates { copy: 10 << 20, way: 1 << 30 };
+        let rates = FreezeRates { copy: 10 << 20, way: 1 << 30, inline_max: 1 << 20 };
         assert_eq!(cost.of(30 << 20, rates), Some(Duration::from_millis(3_002)));
-        assert_eq!(cost.of(30 << 20, FreezeRates::default()), None);
+        assert_eq!(cost.of(30 << 20, FreezeRates { copy: 0, ..rates }), None);
     }
 
     /// R26: a tail that comes at once is not faster than the way that it comes, whatever other
@@ -191,7 +188,7 @@ mod tests {
     #[test]
     fn a_slow_way_is_no_faster_for_a_tail_that_comes_at_once() {
         let cost = learned(|_| 2_000, [0].into_iter());
-        let slow = FreezeRates { copy: 1 << 20, way: 1 << 20 };
+        let slow = FreezeRates { copy: 1 << 20, way: 1 << 20, inline_max: 1 << 20 };
         assert_eq!(cost.of(1 << 20, slow), Some(Duration::from_millis(1_002)));
     }
 
@@ -199,7 +196,7 @@ mod tests {
     #[test]
     fn an_outlier_moves_the_prediction_by_an_eighth_at_most() {
         let mut cost = learned(|_| 2_000, [0; 50].into_iter());
-        cost.observe(0, Duration::from_secs(60));
+        cost.observe(0, Duration::from_mins(1));
         assert!(cost.fixed() <= Duration::from_micros(2_250), "{cost:?}");
     }
 
@@ -226,7 +223,7 @@ mod tests {
                 cost.observe(*tail, Duration::from_micros(*lasted));
             }
             let longest = freezes.iter().map(|freeze| freeze.1).max().unwrap_or(0);
-            let predicted = cost.of(tail, FreezeRates::default()).unwrap().as_micros();
+            let predicted = cost.of(tail, AT_ONCE).unwrap().as_micros();
             prop_assert!(predicted <= 4 * u128::from(longest.max(1_050)) + 2_000, "{predicted}");
         }
     }

@@ -239,8 +239,15 @@ impl Desk {
     /// Returns how long a freeze with such a tail would last; `None` if the rate that matters is not
     /// known.
     pub(super) fn freeze_of(&self, tail_bytes: u64) -> Option<Duration> {
-        let rates = FreezeRates { copy: self.copy_rate.bytes_per_second(), way: self.way_rate };
+        let copy = self.copy_rate.bytes_per_second();
+        let rates = FreezeRates { copy, way: self.way_rate, inline_max: self.tail_inline_max() };
         self.freeze_cost.of(tail_bytes, rates)
+    }
+
+    /// Returns the longest tail that may come with the answer to a request to freeze: little on a slow
+    /// way, where it would come too late for the request and for the freeze (H22).
+    pub(super) fn tail_inline_max(&self) -> u64 {
+        self.config.tail_inline_max.min(self.way_rate / 8)
     }
 
     /// Returns the tail that there should be now: what was listed, and what is written since.

@@ -157,8 +157,9 @@ impl Flipping {
     pub(super) fn won(self, cx: &mut Cx<'_>) -> State {
         let Flip { attempt, timeline, basis, .. } = self.flip;
         let freeze = match basis {
-            Basis::Freeze { tail_bytes, predicted, .. } => Some(Freeze {
+            Basis::Freeze { tail_bytes, inline, predicted, .. } => Some(Freeze {
                 tail_bytes,
+                inline,
                 predicted,
                 lasted: cx.now.since(timeline.asked),
                 steps: timeline.steps(cx.now),

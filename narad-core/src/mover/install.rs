@@ -38,6 +38,8 @@ pub(super) enum Basis {
     Freeze {
         token: Token,
         tail_bytes: u64,
+        /// Whether the tail could come with the answer.
+        inline: bool,
         /// How long it was said to last.
         predicted: Duration,
     },

@@ -120,6 +120,8 @@ pub enum Note {
 pub struct Freeze {
     /// Bytes that were left to copy when the source was frozen.
     pub tail_bytes: u64,
+    /// Whether they could come with the answer of the source.
+    pub inline: bool,
     /// How long it was said to last, before it began.
     pub predicted: Duration,
     /// From the first request to freeze until the flip was known here.

@@ -60,6 +60,9 @@ pub enum Operation {
         source: NodeId,
         /// The try; the same try gets the same answer again (H41).
         attempt: Attempt,
+        /// Longest tail that may come with the answer, in bytes: a driver that has it serves the
+        /// copies of that range from it. Zero for none.
+        tail_bytes_max: u64,
     },
     /// Tell the source that the copy under its freeze is coming on (H22).
     Renew {

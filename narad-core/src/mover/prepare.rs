@@ -25,6 +25,8 @@ pub(super) struct Frozen {
     pub(super) timeline: Timeline,
     /// How long it was said to last.
     pub(super) predicted: Duration,
+    /// Whether the tail was asked for with the freeze.
+    pub(super) inline: bool,
     pub(super) capture: Box<Capture>,
 }
 
@@ -70,7 +72,9 @@ impl Preparing {
 
     fn ask(self, cx: &mut Cx<'_>) -> State {
         let Self { job, attempt, .. } = self;
-        let op = cx.run(Operation::Prepare { source: job.source, attempt });
+        // Once: what did not come in time is not asked for again in one piece.
+        let tail_bytes_max = if self.unanswered == 0 { cx.desk.tail_inline_max() } else { 0 };
+        let op = cx.run(Operation::Prepare { source: job.source, attempt, tail_bytes_max });
         State::Preparing(Self { step: Step::Asked { op }, ..self })
     }
 
@@ -95,10 +99,12 @@ impl Preparing {
         assert_eq!(self.step, Step::Asked { op }, "the request is all that runs");
         let fault = match result {
             Ok(capture) => {
-                let Self { job, attempt, predicted, .. } = self;
+                let Self { job, attempt, predicted, unanswered, .. } = self;
+                let inline = unanswered == 0;
                 let timeline = self.timeline.frozen(cx.now);
                 let capture = Box::new(capture);
-                return Draining::begin(Frozen { job, attempt, timeline, predicted, capture }, cx);
+                let frozen = Frozen { job, attempt, timeline, predicted, inline, capture };
+                return Draining::begin(frozen, cx);
             }
             Err(fault) => fault,
         };

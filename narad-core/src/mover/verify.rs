@@ -57,7 +57,7 @@ impl Verifying {
     pub(super) fn done(self, op: OpId, outcome: &Outcome, cx: &mut Cx<'_>) -> State {
         assert_eq!(op, self.op, "a verification is all that runs");
         let Outcome::Verify(result) = outcome else { unreachable!("checked by the desk") };
-        let Frozen { job, attempt, timeline, predicted, ref capture } = self.frozen;
+        let Frozen { job, attempt, timeline, predicted, inline, ref capture } = self.frozen;
         let verified = match *result {
             Ok(verified) => verified,
             Err(Fault::Damaged { base, .. }) => {
@@ -83,8 +83,9 @@ impl Verifying {
         let left = is_planted(Bug::PositionLeftBehind);
         let sidecar =
             if left { Sidecar { position: Position::default(), ..sidecar } } else { sidecar };
-        let basis =
-            Basis::Freeze { token: capture.token, tail_bytes: cx.desk.tail_bytes, predicted };
+        let (token, tail_bytes) = (capture.token, cx.desk.tail_bytes);
+        let inline = inline && tail_bytes <= cx.desk.tail_inline_max();
+        let basis = Basis::Freeze { token, tail_bytes, inline, predicted };
         let flip = Flip { job, attempt, timeline: timeline.verified(cx.now), basis };
         Installing::begin(flip, permit, sidecar, cx)
     }

@@ -220,7 +220,9 @@ impl Node {
     /// Remembers what a freeze has cost, for the predictions of all further ones.
     fn learn_of_freeze(&mut self, note: &mover::Note) {
         if let mover::Note::Moved { freeze: Some(freeze), .. } = note {
-            self.freeze_cost.observe(freeze.tail_bytes, freeze.lasted);
+            if freeze.inline {
+                self.freeze_cost.observe(freeze.tail_bytes, freeze.lasted);
+            }
             for mover in self.movers.values_mut() {
                 mover.learn(self.freeze_cost);
             }
@@ -235,8 +237,8 @@ impl Node {
                 let request = Request::List { partition, move_id, check };
                 (Operation::Call { to: source, request }, Awaited::Listing)
             }
-            mover::Operation::Prepare { source, attempt } => {
-                let request = Request::Prepare { partition, attempt };
+            mover::Operation::Prepare { source, attempt, tail_bytes_max } => {
+                let request = Request::Prepare { partition, attempt, tail_bytes_max };
                 (Operation::Call { to: source, request }, Awaited::Capture)
             }
             mover::Operation::Renew { source, token, staged_bytes } => {

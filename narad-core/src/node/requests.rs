@@ -28,7 +28,7 @@ impl Node {
             (Request::List { partition, move_id, check }, Some(from)) => {
                 self.asked_as_source(id, from, partition, HandoffRequest::List { move_id, check });
             }
-            (Request::Prepare { partition, attempt }, Some(from)) => {
+            (Request::Prepare { partition, attempt, .. }, Some(from)) => {
                 self.asked_as_source(id, from, partition, HandoffRequest::Prepare { attempt });
             }
             (Request::Renew { partition, token, staged_bytes }, Some(from)) => {

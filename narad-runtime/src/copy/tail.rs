@@ -11,18 +11,20 @@ use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
 use narad_core::ids::{NodeId, Offset, PartitionId};
-use narad_core::mover::FreezeCost;
 use narad_core::partition::Listing;
 
 use super::{CancelFlag, Copier, CopyReport, CopyRequest, Sink, Source, TransferError};
 
-/// How far a destination has copied a log: everything before one extent, and the first bytes of that.
+/// What a destination wants to come along: everything beyond how far it has copied a log, which is all
+/// before one extent, and the first bytes of that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reach {
     /// The extent.
     pub base: Offset,
     /// Its first bytes.
     pub bytes: u64,
+    /// The most that may come, in bytes.
+    pub most: u64,
 }
 
 /// A part of one extent, and where in the tail it is.
@@ -33,8 +35,8 @@ struct Piece {
     within: Range<usize>,
 }
 
-/// Longest tail that is sent along, in bytes.
-const BYTES_MAX: u64 = FreezeCost::TAIL_INLINE_MAX;
+/// Longest tail that is ever sent along, in bytes: what a configuration may ask for.
+const BYTES_MAX: u64 = 1 << 20;
 
 /// Returns the pieces of a log beyond a reach; `None` if they are too long together.
 fn pieces(listing: &Listing, reach: Reach) -> Option<Vec<Piece>> {
@@ -49,7 +51,7 @@ fn pieces(listing: &Listing, reach: Reach) -> Option<Vec<Piece>> {
     for (base, position, bytes) in pieces.into_iter().rev() {
         let begin = end;
         end = usize::try_from(bytes).ok()?.checked_add(begin)?;
-        if end as u64 > BYTES_MAX {
+        if end as u64 > reach.most.min(BYTES_MAX) {
             return None;
         }
         placed.push(Piece { base, position, within: begin..end });
@@ -207,7 +209,7 @@ mod tests {
     #[test]
     fn exactly_what_is_missing_comes_along() {
         let listing = listing(&[(0, 50), (10, 40), (20, 7)]);
-        let reach = Reach { base: Offset(10), bytes: 35 };
+        let reach = Reach { base: Offset(10), bytes: 35, most: 100 };
         let bytes = read_tail(&Plain, P, &listing, reach);
         assert_eq!(bytes[..], [[10; 5].as_slice(), &[20; 7]].concat());
         let tails = Tails::default();
@@ -226,12 +228,15 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_not_taken() {
         let long = listing(&[(0, BYTES_MAX + 1)]);
-        assert!(read_tail(&Plain, P, &long, Reach::default()).is_empty());
-        let beyond = Reach { base: Offset(0), bytes: BYTES_MAX + 2 };
+        let all = Reach { most: u64::MAX, ..Reach::default() };
+        assert!(read_tail(&Plain, P, &long, all).is_empty());
+        let few = Reach { most: 7, ..Reach::default() };
+        assert!(read_tail(&Plain, P, &listing(&[(0, 8)]), few).is_empty());
+        let beyond = Reach { base: Offset(0), bytes: BYTES_MAX + 2, most: u64::MAX };
         assert!(read_tail(&Plain, P, &long, beyond).is_empty());
         let tails = Tails::default();
         let short = listing(&[(0, 8)]);
-        tails.keep(P, A, (&short, Reach::default()), Bytes::from_static(b"seven b"));
+        tails.keep(P, A, (&short, all), Bytes::from_static(b"seven b"));
         assert_eq!(tails.find(A, &request(0, 0, 7)), None);
     }
 
@@ -258,7 +263,7 @@ mod tests {
             }
         }
         let (tails, listing) = (Tails::default(), listing(&[(0, 8)]));
-        let reach = Reach { base: Offset(0), bytes: 6 };
+        let reach = Reach { base: Offset(0), bytes: 6, most: 100 };
         tails.keep(P, A, (&listing, reach), Bytes::from_static(b"ab"));
         let copier = TailFirst { tails: &tails, rest: &Other };
         let (mut sink, cancel) = (Written(Vec::new()), CancelFlag::default());

@@ -71,7 +71,9 @@ impl Asked {
     /// Makes the sender of the answer.
     pub(crate) fn reply(&self, permit: mpsc::OwnedPermit<Bytes>) -> ReplySender {
         let wish = match (&self.request, self.reach) {
-            (Ok(Request::Prepare { partition, .. }), Some(reach)) => Some((*partition, reach)),
+            (Ok(Request::Prepare { partition, tail_bytes_max: most, .. }), Some(reach)) => {
+                Some((*partition, Reach { most: *most, ..reach }))
+            }
             (Ok(_) | Err(_), _) => None,
         };
         ReplySender { way: Some(Way::Remote { id: self.id, permit }), wish }
@@ -156,7 +158,7 @@ impl fmt::Debug for ReplySender {
 
 /// Encodes a request with its number.
 pub(crate) fn request_payload(id: u64, request: &Request, reach: Option<Reach>) -> Bytes {
-    let reach = reach.map(|Reach { base, bytes }| call::Reach { base: base.0, bytes });
+    let reach = reach.map(|Reach { base, bytes, .. }| call::Reach { base: base.0, bytes });
     Call { id, request: Some(request.to_message()), reach }.encode_to_vec().into()
 }
 
@@ -166,7 +168,8 @@ pub(crate) fn read_request(payload: &[u8]) -> Result<Asked, DecodeError> {
     let call = Call::decode(payload).map_err(|_| DecodeError::Malformed { what })?;
     let request = call.request.ok_or(DecodeError::Malformed { what });
     let request = request.and_then(Request::from_message);
-    let reach = call.reach.map(|reach| Reach { base: Offset(reach.base), bytes: reach.bytes });
+    let reach =
+        call.reach.map(|reach| Reach { base: Offset(reach.base), bytes: reach.bytes, most: 0 });
     Ok(Asked { id: call.id, request, reach })
 }
 

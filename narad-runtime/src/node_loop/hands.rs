@@ -227,8 +227,8 @@ impl Hands {
 
     fn call(&self, op: OpId, to: NodeId, request: Request) {
         let reach = match &request {
-            Request::Prepare { partition, .. } => {
-                Some((*partition, self.storage.reach(*partition)))
+            Request::Prepare { partition, tail_bytes_max, .. } => {
+                Some((*partition, self.storage.reach(*partition, *tail_bytes_max)))
             }
             // Whatever is copied after these belongs to no freeze that was.
             Request::List { partition, .. } | Request::Release { partition, .. } => {

@@ -210,7 +210,7 @@ fn log_mover(partition: narad_core::ids::PartitionId, note: &mover::Note) {
             "the partition was promoted here, since its source is dead"
         ),
         mover::Note::Moved { attempt, copied_bytes, passes, freeze: Some(freeze) } => {
-            let Freeze { tail_bytes, predicted, lasted, steps } = freeze;
+            let Freeze { tail_bytes, predicted, lasted, steps, .. } = freeze;
             tracing::info!(
                 %partition, %attempt, copied_bytes, passes, tail_bytes,
                 frozen_us = lasted.as_micros(), predicted_us = predicted.as_micros(), ?steps,

@@ -209,6 +209,8 @@ static KEYS: &[Key] = keys! {
     "copy.chunks_in_flight_max" Count node.chunks_in_flight_max:
         "Requests of one move that may be under way at once."
 
+    "freeze.tail_inline_max" Size node.tail_inline_max:
+        "Longest tail that comes with the answer to a request to freeze, past the throttle; 0 turns it off."
     "freeze.ttl" Duration node.freeze_ttl:
         "How long a freeze lasts without progress of the copy."
     "freeze.max" Duration node.freeze_max:

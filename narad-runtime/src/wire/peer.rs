@@ -35,10 +35,13 @@ impl Coded for Request {
                 move_id: move_id.0,
                 check: messages(check),
             }),
-            Self::Prepare { partition, attempt } => RequestKind::Prepare(message::Prepare {
-                partition: Some(partition.to_message()),
-                attempt: Some(attempt.to_message()),
-            }),
+            Self::Prepare { partition, attempt, tail_bytes_max } => {
+                RequestKind::Prepare(message::Prepare {
+                    partition: Some(partition.to_message()),
+                    attempt: Some(attempt.to_message()),
+                    tail_bytes_max: *tail_bytes_max,
+                })
+            }
             Self::Renew { partition, token, staged_bytes } => RequestKind::Renew(message::Renew {
                 partition: Some(partition.to_message()),
                 token: Some(token.to_message()),
@@ -82,6 +85,7 @@ impl Coded for Request {
             RequestKind::Prepare(prepare) => Self::Prepare {
                 partition: nested(prepare.partition)?,
                 attempt: nested(prepare.attempt)?,
+                tail_bytes_max: prepare.tail_bytes_max,
             },
             RequestKind::Renew(renew) => Self::Renew {
                 partition: nested(renew.partition)?,

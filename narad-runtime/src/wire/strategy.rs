@@ -380,8 +380,9 @@ pub(crate) fn request() -> impl Strategy<Value = Request> {
         (partition(), int(), vec(staged(), 0..5)).prop_map(|(partition, move_id, check)| {
             Request::List { partition, move_id: MoveId(move_id), check }
         }),
-        (partition(), attempt())
-            .prop_map(|(partition, attempt)| Request::Prepare { partition, attempt }),
+        (partition(), attempt(), int()).prop_map(|(partition, attempt, tail_bytes_max)| {
+            Request::Prepare { partition, attempt, tail_bytes_max }
+        }),
         (partition(), token(), int()).prop_map(|(partition, token, staged_bytes)| {
             Request::Renew { partition, token, staged_bytes }
         }),

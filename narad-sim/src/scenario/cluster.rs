@@ -150,6 +150,8 @@ changes! {
         "chunk_bytes_max" chunk_bytes_max: Bytes as bytes => "\"4KiB\"";
         /// Copy requests of one move that may be under way at once.
         "chunks_in_flight_max" chunks_in_flight_max: u32 as same => "2";
+        /// Longest tail that may come with the answer to a request to freeze; at most 1 MiB.
+        "tail_inline_max" tail_inline_max: Bytes as bytes => "\"4KiB\"";
         /// How long a freeze lasts without progress of the copy.
         "freeze_ttl" freeze_ttl: Duration as same => "\"2s\"";
         /// How long one freeze may last at all.
@@ -308,6 +310,8 @@ impl Pace {
                 lag_bytes: 4 << 10,
                 chunk_bytes_max: 4 << 10,
                 chunks_in_flight_max: 2,
+                // So that some tails come with the capture, and others are copied under the freeze.
+                tail_inline_max: 4 << 10,
                 freeze_ttl: Duration::from_secs(2),
                 freeze_max: Duration::from_secs(8),
                 freeze_admission_max: Duration::from_millis(500),

@@ -266,7 +266,7 @@ impl World {
         let it = &self.machines[machine];
         let (Some(node), Some(process)) = (it.node, it.process.as_ref()) else { return };
         match (answer, &asker.request) {
-            (Answer::Capture(_), Request::Prepare { partition, attempt }) => {
+            (Answer::Capture(_), Request::Prepare { partition, attempt, .. }) => {
                 let row = process.replica.node().state().assignment(*partition);
                 let row = row.map(|row| (row.move_id, row.target));
                 let (partition, attempt) = (*partition, *attempt);
@@ -308,7 +308,7 @@ impl World {
             self.observe(Fact::Listing { node, partition: *partition });
         }
         if let (
-            Operation::Call { request: Request::Prepare { partition, attempt }, .. },
+            Operation::Call { request: Request::Prepare { partition, attempt, .. }, .. },
             Some(node),
         ) = (operation, self.machines[machine].node)
         {

@@ -398,7 +398,9 @@ impl World {
     fn reach_for(&self, machine: usize, request: &Request) -> Option<Reach> {
         let storage = &self.machines[machine].process.as_ref()?.storage;
         match request {
-            Request::Prepare { partition, .. } => Some(storage.reach(*partition)),
+            Request::Prepare { partition, tail_bytes_max, .. } => {
+                Some(storage.reach(*partition, *tail_bytes_max))
+            }
             Request::List { partition, .. } | Request::Release { partition, .. } => {
                 storage.tails().forget(*partition);
                 None

@@ -95,7 +95,8 @@ impl Bench {
         bench.answer(Outcome::ReachLeader(Ok(())));
         let effects = bench.answer(Outcome::Probe(Ok(())));
         let cutover = Note::Cutover { tail_bytes: 0, predicted: FreezeCost::FIXED_DEFAULT };
-        let prepare = Operation::Prepare { source: A, attempt: attempt(0) };
+        // The way has brought 64 bytes in a millisecond.
+        let prepare = Operation::Prepare { source: A, attempt: attempt(0), tail_bytes_max: 8_000 };
         assert_eq!(effects, [Does::Note(cutover), Does::Run(prepare)]);
         bench
     }

@@ -42,6 +42,7 @@ fn the_freeze_is_as_short_as_its_steps() {
         passes: 1,
         freeze: Some(Freeze {
             tail_bytes: 0,
+            inline: true,
             predicted: FreezeCost::FIXED_DEFAULT,
             lasted: Duration::from_millis(15),
             steps: Steps {
@@ -249,7 +250,8 @@ fn each_refusal_of_a_freeze_has_its_consequence() {
         let next = bench.wake();
         (effects, next)
     };
-    let again = Does::Run(Operation::Prepare { source: A, attempt: attempt(0) });
+    let again = Operation::Prepare { source: A, attempt: attempt(0), tail_bytes_max: 0 };
+    let again = Does::Run(again);
     assert_eq!(refused(Refusal::NotYet), (vec![], vec![again]));
     for refusal in [Refusal::NoSuchMove, Refusal::NotOwner] {
         let waiting = Does::Note(Note::Waiting(Waiting::SourceRefuses(refusal)));

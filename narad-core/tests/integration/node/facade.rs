@@ -147,7 +147,7 @@ fn half_of_a_topic_stays_writable() {
     for (index, (partition, to, move_id)) in (0..).zip(moves) {
         let no = AttemptNo { incarnation: Incarnation(1), n: 0 };
         let attempt = Attempt { move_id, destination: n(to), no };
-        let prepare = Request::Prepare { partition, attempt };
+        let prepare = Request::Prepare { partition, attempt, tail_bytes_max: 0 };
         answers.push(bench.ask(index, Some(to), prepare).expect("at once"));
     }
     assert!(matches!(answers[0], Answer::Capture(_)) && matches!(answers[1], Answer::Capture(_)));
@@ -167,7 +167,7 @@ fn nothing_freezes_for_the_dead() {
     let move_id = bench.target(partition, 3);
     let no = AttemptNo { incarnation: Incarnation(1), n: 0 };
     let attempt = Attempt { move_id, destination: n(3), no };
-    let prepare = Request::Prepare { partition, attempt };
+    let prepare = Request::Prepare { partition, attempt, tail_bytes_max: 0 };
     bench.commit(1, Command::MarkDead { node: n(3), incarnation: Incarnation(1) });
     assert_eq!(bench.ask(1, Some(3), prepare.clone()), Some(refused(Refusal::AskerDead)));
     bench.register(3, 2);

@@ -142,7 +142,7 @@ fn flip(bench: &mut Bench, partition: PartitionId) {
     let expect = bench.state.assignment(partition).unwrap().expect();
     let id = u64::MAX - move_id.0;
     let Some(Answer::Capture(capture)) =
-        bench.ask(id, Some(2), Request::Prepare { partition, attempt })
+        bench.ask(id, Some(2), Request::Prepare { partition, attempt, tail_bytes_max: 0 })
     else {
         panic!("it freezes")
     };

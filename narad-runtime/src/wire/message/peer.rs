@@ -127,6 +127,9 @@ pub(crate) struct Prepare {
     pub(crate) partition: Option<PartitionId>,
     #[prost(message, optional, tag = "2")]
     pub(crate) attempt: Option<Attempt>,
+    /// A peer that does not know it sends no tail, and one that does not say it gets none.
+    #[prost(uint64, tag = "3")]
+    pub(crate) tail_bytes_max: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]

@@ -93,6 +93,7 @@ pub(in super::super) const ABOUT: &[(&str, &str)] = &[
     ("mover-not-converged", "copying stops although much is left, so the freeze will be long"),
     ("mover-dropped", "staged bytes were dropped: the source has others"),
     ("mover-checksum-mismatch", "a copied segment is not what the source listed"),
+    ("mover-cutover", "the source is about to be frozen, for as long as the note predicts"),
     ("mover-frozen", "the source is frozen for this attempt"),
     ("mover-released", "the freeze is given up"),
     ("mover-copy-unverifiable", "the copy is not what the source captured"),
