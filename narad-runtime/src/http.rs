@@ -18,6 +18,7 @@
 //! | `GET /v1/topics/{topic}/messages?partition=&from=&epoch=&max_bytes=&wait_ms=` | records, just to read |
 //! | `POST /v1/topics/{topic}/ack?partition=` | takes `{epoch, up_to?, offsets?}`; 204 |
 //! | `GET /healthz`, `GET /readyz` | 200, or 503 |
+//! | `GET /metrics` | what a Prometheus server scrapes, see [`metrics`](crate::metrics) |
 //! | `GET /v1/openapi.json` | all of this as an `OpenAPI` document, [`OPENAPI`] |
 //!
 //! Cluster and topic lists are read behind a barrier, so that they include all that was decided
@@ -117,6 +118,7 @@ pub fn router(service: Arc<dyn Service>, options: HttpOptions) -> Router {
 fn routes() -> Vec<(&'static str, MethodRouter<Arc<Api>>)> {
     vec![
         ("/healthz", get(cluster::health)),
+        ("/metrics", get(cluster::metrics)),
         ("/readyz", get(cluster::readiness)),
         ("/v1/cluster/members", get(cluster::members)),
         (

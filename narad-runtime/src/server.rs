@@ -35,6 +35,7 @@ use crate::clock::BootClock;
 use crate::copy::LiveBytes;
 use crate::http;
 use crate::log::LogLimits;
+use crate::metrics::Metrics;
 use crate::net::{Identity, Seams, Transport};
 use crate::node_loop::failpoint;
 use crate::node_loop::{Counters, Ground, Hands, HandsSeams, NodeHandle, NodeLoop, Telemetry};
@@ -222,7 +223,7 @@ impl Server {
         if let Some(room) = room {
             ingress.door().publish(room);
         }
-        let counters = Arc::new(Counters::default());
+        let (counters, metrics) = (Arc::new(Counters::default()), Arc::new(Metrics::new()));
         let clerk =
             Clerk::new(Arc::clone(&book), Arc::clone(&topics), throttle, Arc::clone(&data_dir));
         let thread = NodeLoop::new(
@@ -232,7 +233,7 @@ impl Server {
             clock,
             settings.raft.tick,
             Box::new(clerk),
-            Box::new(Telemetry::new(Arc::clone(&counters))),
+            Box::new((Telemetry::new(Arc::clone(&counters)), Arc::clone(&metrics))),
         )
         .spawn(actions)
         .map_err(ServerError::Thread)?;
@@ -245,6 +246,7 @@ impl Server {
             admitted.node,
             Arc::clone(&ingress),
             topics,
+            metrics,
         ));
         let router = http::router(Arc::clone(&service) as Arc<dyn Service>, settings.http.clone());
         let ended = cancel.clone().cancelled_owned();

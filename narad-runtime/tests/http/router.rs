@@ -75,6 +75,16 @@ fn is_draining(cluster: &Cluster) -> bool {
     cluster.state().members[1].draining
 }
 
+/// A scrape is answered in the type that the scraper asks for.
+#[tokio::test]
+async fn a_scrape_is_answered_as_text() {
+    let (_cluster, router) = cluster();
+    let reply = ask(&router, "GET", "/metrics", "").await;
+    assert_eq!(reply.status, StatusCode::OK);
+    let kind = reply.headers[header::CONTENT_TYPE].to_str().expect("text");
+    assert!(kind.starts_with("application/openmetrics-text; version=1.0.0"), "{kind}");
+}
+
 const DRAIN: &str = "/v1/cluster/members/narad-4/decommission";
 
 /// R82, R90, R94.
