@@ -34,11 +34,11 @@ function bytes(count) {
 const seconds = (s) => s < 90 ? `${Math.ceil(s)} s` : s < 5400 ? `${Math.round(s / 60)} min` : `${Math.round(s / 3600)} h`;
 const many = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
 
-// A colour for a topic that stays the same from node to node.
+// A colour for each topic, as far from the others' as so many allow.
+const hues = new Map();
 function hue(name) {
-  let sum = 0;
-  for (const letter of name) sum = (sum * 31 + letter.codePointAt(0)) % 360;
-  return sum;
+  if (!hues.has(name)) hues.set(name, Math.round(hues.size * 137.508 + 215) % 360);
+  return hues.get(name);
 }
 
 function bar(part, label, waits) {
@@ -151,9 +151,14 @@ function verdict(members, moves) {
   return ["good", `all is well: ${many(here.length, "node")}, ${many(voters.length, "voter")}`];
 }
 
+// How far a move is, its destination tells; without a leader this node tells what it knows.
+function allMoves() {
+  return get("/v1/cluster/moves").catch(() => get("/v1/cluster/moves?stale=true"));
+}
+
 async function draw() {
   const [{ members }, { moves }, { topics }] = await Promise.all([
-    get("/v1/cluster/members?stale=true"), get("/v1/cluster/moves?stale=true"), get("/v1/topics?stale=true"),
+    get("/v1/cluster/members?stale=true"), allMoves(), get("/v1/topics?stale=true"),
   ]);
   const shown = topics.slice(0, TOPICS_MAX);
   const detailed = await Promise.all(shown.map((topic) => get(`/v1/topics/${encodeURIComponent(topic.name)}`)
