@@ -25,7 +25,8 @@ pub struct ConsumerOptions {
     /// Most bytes of one delivery. Default 1 MiB.
     pub bytes_max: u64,
     /// How long nobody else gets what was delivered: as long as working on one delivery may take. It
-    /// counts from when [`Consumer::next`] returns it, or a little earlier. Default 30 s.
+    /// counts from when [`Consumer::next`] returns it, or a little earlier. A node may allow less
+    /// (`consumers.visibility_max`). Default 30 s.
     pub visibility: Duration,
     /// Whether it waits for further records, or ends where there is nothing left to hand out.
     /// Default true.
@@ -264,11 +265,11 @@ impl Worker {
                 reserved
             };
             match reserved {
-                Ok(delivery) => {
+                Ok((delivery, visibility)) => {
                     owner.rested();
                     last_heard = Instant::now();
                     let is_empty = delivery.records.is_empty();
-                    if !is_empty && !self.deliver(delivery).await {
+                    if !is_empty && !self.deliver(delivery, visibility).await {
                         return;
                     }
                     if is_empty && !self.options.follow {
@@ -292,7 +293,7 @@ impl Worker {
     }
 
     /// Waits until somebody wants a delivery, and keeps it meanwhile; returns whether to go on.
-    async fn deliver(&self, delivery: Delivery) -> bool {
+    async fn deliver(&self, delivery: Delivery, visibility: Duration) -> bool {
         loop {
             tokio::select! {
                 biased;
@@ -301,7 +302,7 @@ impl Worker {
                     return false;
                 }
                 () = self.demand.take() => return self.sender.send(Ok(delivery)).await.is_ok(),
-                () = tokio::time::sleep(self.options.visibility / 3) => {
+                () = tokio::time::sleep(visibility / 3) => {
                     let keep = Settle::Extend { visibility: self.options.visibility };
                     let kept = self.client.settle(&self.topic, delivery.tickets(), keep);
                     // If that fails they come again, to whomever.
@@ -311,7 +312,8 @@ impl Worker {
         }
     }
 
-    async fn reserve(&self, owner: &mut Owner<'_>) -> Result<Delivery, Trouble> {
+    /// Reserves records, and tells for how long: a node may allow less than was asked for.
+    async fn reserve(&self, owner: &mut Owner<'_>) -> Result<(Delivery, Duration), Trouble> {
         let options = &self.options;
         let wait = if options.follow { options.wait } else { Duration::ZERO };
         let path = format!(
@@ -329,8 +331,8 @@ impl Worker {
         // The answer's length is bounded already.
         let limits = Limits { records_max: u32::MAX, record_bytes_max: u64::MAX };
         match batch::decode_handed(body, limits) {
-            Ok(Handed { partition, epoch, records, .. }) => {
-                Ok(Delivery { partition, epoch, endpoint, records })
+            Ok(Handed { partition, epoch, records, visibility }) => {
+                Ok((Delivery { partition, epoch, endpoint, records }, visibility))
             }
             Err(cause) => Err(Trouble {
                 error: ClientError::BadAnswer { endpoint, cause: cause.to_string() },

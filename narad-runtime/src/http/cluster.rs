@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Api;
 use super::error::{ApiError, Code};
+use super::query::{Path, Query};
 use super::request::{ReadQuery, Upload, from_json};
 
 /// Answers as long as the process serves at all.

@@ -66,6 +66,8 @@ codes! {
     MethodNotAllowed => "method_not_allowed",
     /// The node does not take part in the cluster yet.
     NotReady => "not_ready",
+    /// Its body did not come in time.
+    RequestTimeout => "request_timeout",
     /// The node did not answer in time.
     Timeout => "timeout",
     /// The node failed.
@@ -105,8 +107,12 @@ impl ApiError {
 
     fn named(status: StatusCode, code: &str, error: String) -> Self {
         // What a client may repeat as it is: the node or the cluster is not able to right now.
-        let retryable =
-            matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::INSUFFICIENT_STORAGE);
+        let retryable = matches!(
+            status,
+            StatusCode::SERVICE_UNAVAILABLE
+                | StatusCode::INSUFFICIENT_STORAGE
+                | StatusCode::REQUEST_TIMEOUT
+        );
         let body = ErrorBody { error, code: code.into(), retryable, ..ErrorBody::default() };
         let retry_after = Duration::from_secs(1);
         Self { status, body: Box::new(body), location: None, retry_after }

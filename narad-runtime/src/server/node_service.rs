@@ -51,11 +51,18 @@ struct Place {
     owner_http: Option<String>,
     /// For readers that come from an earlier reign.
     lineage: Lineage,
+    /// The reigns of which it is known whose they were.
+    reigns: Vec<(Epoch, NodeId)>,
 }
 
 impl Place {
     const fn topic(&self) -> TopicId {
         self.partition.topic
+    }
+
+    /// Whether a reign is known to have been a node's.
+    fn was_of(&self, node: NodeId, epoch: Epoch) -> bool {
+        self.reigns.contains(&(epoch, node))
     }
 }
 
@@ -164,7 +171,7 @@ impl NodeService {
     async fn place(&self, topic: &str, index: u32) -> Result<Place, ServiceError> {
         for read in [Read::Stale, Read::Barrier] {
             let wanted = topic.to_owned();
-            let find = move |node: &Node| place(node, &wanted, index);
+            let find = move |node: &Node| place_of(node, &wanted, index);
             match self.look(read, find).await? {
                 Err(ServiceError::UnknownTopic(_) | ServiceError::NotServing)
                     if read == Read::Stale => {}
@@ -172,6 +179,25 @@ impl NodeService {
             }
         }
         Err(ServiceError::UnknownTopic(topic.to_owned()))
+    }
+
+    /// Finds a partition for somebody who has been told of a reign; if this node has not heard of
+    /// that one, it asks the log first.
+    async fn place_in(&self, topic: &str, index: u32, epoch: Epoch) -> Result<Place, ServiceError> {
+        let place = self.place(topic, index).await?;
+        if epoch <= place.lineage.epoch() {
+            return Ok(place);
+        }
+        let wanted = topic.to_owned();
+        let place = self.look(Read::Barrier, move |node| place_of(node, &wanted, index)).await??;
+        let present = place.lineage.epoch();
+        if epoch > present {
+            return Err(ServiceError::Invalid(format!(
+                "the partition is in epoch {present}, and no epoch {epoch} has begun: give the \
+                 epoch back that came with the records"
+            )));
+        }
+        Ok(place)
     }
 
     async fn routes_of(&self, topic: &str) -> Result<Vec<Route>, ServiceError> {
@@ -398,7 +424,7 @@ async fn blocking<T: Send + 'static>(
     done.map_err(|error| ServiceError::Internal(error.to_string()))
 }
 
-fn place(node: &Node, topic: &str, index: u32) -> Result<Place, ServiceError> {
+fn place_of(node: &Node, topic: &str, index: u32) -> Result<Place, ServiceError> {
     let state = node.state();
     let found =
         state.topic_named(topic).ok_or_else(|| ServiceError::UnknownTopic(topic.to_owned()))?;
@@ -414,6 +440,7 @@ fn place(node: &Node, topic: &str, index: u32) -> Result<Place, ServiceError> {
         owner: row.owner,
         owner_http: state.member(row.owner).map(|owner| owner.addrs.http.clone()),
         lineage: Lineage::of(row),
+        reigns: row.lineage.iter().map(|reign| (reign.epoch, reign.owner)).collect(),
     })
 }
 

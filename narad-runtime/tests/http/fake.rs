@@ -50,6 +50,8 @@ pub(crate) struct Partition {
     pub(crate) fetches: u64,
     /// Where reigns began; at zero unless it is said here.
     pub(crate) reign_starts: BTreeMap<u64, u64>,
+    /// Whose past reigns were.
+    pub(crate) reigned: BTreeMap<u64, String>,
     cursor: Option<Cursor>,
 }
 
@@ -407,7 +409,7 @@ impl Service for Node {
             return Err(ServiceError::UnknownMember(to.into()));
         }
         self.owned(topic, partition, |row| {
-            row.owner = to.into();
+            row.reigned.insert(row.epoch, std::mem::replace(&mut row.owner, to.into()));
             row.epoch += 1;
             Ok(())
         })
@@ -468,6 +470,9 @@ impl Service for Node {
         acks: AckSet,
     ) -> Result<(), ServiceError> {
         self.owned(topic, partition, |row| {
+            if row.epoch < epoch.0 {
+                return Err(ServiceError::Invalid("no such epoch has begun".into()));
+            }
             if row.epoch != epoch.0 {
                 return Err(ServiceError::StaleEpoch);
             }
