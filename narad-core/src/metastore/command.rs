@@ -400,7 +400,7 @@ pub enum Reason {
     #[error("a partition is still moving to the node")]
     IsTarget,
     /// The rest would be fewer voters than the policy's minimum.
-    #[error("fewer than MinVoters would be left")]
+    #[error("fewer voters than policy.min_voters would be left")]
     BelowMinVoters,
     /// The rest would not have a healthy majority.
     #[error("the remaining voters would not have a healthy majority")]
