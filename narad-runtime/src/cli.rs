@@ -156,6 +156,11 @@ fn completions(shell: clap_complete::Shell, terminal: &mut Terminal) -> Result<(
     terminal.write(&script)
 }
 
+/// Says how many there are of something.
+fn count(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
 /// A file, or standard input.
 fn open(
     path: Option<PathBuf>,

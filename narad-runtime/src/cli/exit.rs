@@ -79,6 +79,15 @@ impl Failure {
         Self { code, message: message.into(), hint: None }
     }
 
+    /// Says the same of something that was done in part: no longer that nothing was.
+    pub(super) fn in_part(self) -> Self {
+        let code = match self.code {
+            ExitCode::Usage | ExitCode::Refused => ExitCode::Failure,
+            code => code,
+        };
+        Self { code, ..self }
+    }
+
     /// Says what to do next.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
