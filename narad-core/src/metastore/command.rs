@@ -346,7 +346,7 @@ pub enum Reason {
     #[error("the freeze is of another life of the source")]
     TokenStale,
     /// The certificate does not fit: the node is alive, or dead under another one.
-    #[error("the source is not dead under this certificate")]
+    #[error("the owner is not dead, or not by the word that this was decided on")]
     NotDead,
     /// The copy ends before what is known to have been visible or durable.
     #[error("the copy ends before what consumers could see")]
