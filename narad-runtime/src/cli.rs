@@ -14,6 +14,7 @@ mod cluster;
 mod demo;
 mod exit;
 mod node;
+mod patience;
 mod publish;
 mod salvage;
 mod subscribe;

@@ -119,6 +119,13 @@ impl From<ClientError> for Failure {
                 .with_hint("start a node, or name one that runs with --admin http://HOST:PORT"),
             ClientError::OutcomeUnknown { .. } => Self::new(ExitCode::Unavailable, message)
                 .with_hint("look whether it was done before you ask again"),
+            ClientError::OwnerUnreachable { .. } => Self::new(ExitCode::Unavailable, message)
+                .with_hint(
+                    "start that node again; or narad cluster moves shows whether its partitions wait \
+                     to be taken over",
+                ),
+            ClientError::NoOwner { .. } => Self::new(ExitCode::Unavailable, message)
+                .with_hint("a new topic gets its owners in a moment: try again"),
             ClientError::OwnerNotFound { .. } => Self::new(ExitCode::Unavailable, message)
                 .with_hint("narad topic show TOPIC tells who serves its partitions; try again"),
             ClientError::NoSuchPartition { .. } => Self::new(ExitCode::NotFound, message)

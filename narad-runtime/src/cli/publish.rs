@@ -17,6 +17,7 @@ use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinSet;
 
+use super::patience::Patience;
 use super::terminal::Terminal;
 use super::{ExitCode, Failure, Format, Global, open};
 use crate::client::{Ack, Delivered, Placement, Producer, ProducerOptions, SendError};
@@ -122,7 +123,7 @@ pub(super) async fn run(
         progress: progress(terminal),
     };
     let begun = Instant::now();
-    let (publisher, ended) = publisher.publish(input, args.key_separator, terminal).await;
+    let (publisher, ended) = publisher.publish(input, args.key_separator, &mut *terminal).await;
     publisher.progress.finish_and_clear();
     let Publisher { producer, outcome, .. } = publisher;
     let totals = producer.totals();
@@ -203,10 +204,13 @@ impl Publisher {
         mut self,
         input: Box<dyn BufRead + Send>,
         key_separator: Option<String>,
-        terminal: &Terminal,
+        terminal: &mut Terminal,
     ) -> (Self, Result<(), Failure>) {
         const RECEIVE_MAX: usize = 1000;
         let mut lines = read_lines(input, key_separator);
+        let mut patience = Patience::default();
+        let mut look = tokio::time::interval(Patience::LOOK_EVERY);
+        let interrupt = terminal.interrupt.clone();
         let mut ended = None;
         let mut received = Vec::new();
         loop {
@@ -235,7 +239,11 @@ impl Publisher {
                     let (track, lines, result) = done.expect("a delivery neither panics nor is aborted");
                     self.settle(track, &lines, result);
                 }
-                () = terminal.interrupt.cancelled(), if reading => {
+                _ = look.tick(), if !self.under_way.is_empty() => {
+                    let waiting = self.producer.waiting();
+                    self.progress.suspend(|| patience.tell(&waiting, terminal));
+                }
+                () = interrupt.cancelled(), if reading => {
                     ended = Some(Err(Failure::interrupted()));
                 }
             }

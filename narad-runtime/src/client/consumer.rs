@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::owner::{Owner, Trouble};
 use super::transport::Request;
+use super::waits::{Waiting, Waits};
 use super::{Client, ClientError, Endpoint, encoded};
 use crate::http::batch::{self, Limits};
 use crate::http::json::SettledView;
@@ -83,6 +84,7 @@ pub struct Consumer {
     topic: String,
     deliveries: mpsc::Receiver<Result<Delivery, ClientError>>,
     demand: Arc<Demand>,
+    waits: Arc<Waits>,
     is_waiting: bool,
     stop: CancellationToken,
     workers: JoinSet<()>,
@@ -98,7 +100,7 @@ impl Consumer {
         let (sender, deliveries) = mpsc::channel(1);
         let slots = Arc::new(Semaphore::new(options.requests_max.max(1)));
         let (demand, stop) = (Demand::default(), CancellationToken::new());
-        let demand = Arc::new(demand);
+        let (demand, waits) = (Arc::new(demand), Arc::default());
         // With more partitions than slots nobody may sit on one for long.
         let crowded = partitions as usize > options.requests_max;
         let wait = if crowded { options.wait.min(Duration::from_millis(50)) } else { options.wait };
@@ -111,13 +113,14 @@ impl Consumer {
                 options: ConsumerOptions { wait, ..options.clone() },
                 slots: Arc::clone(&slots),
                 demand: Arc::clone(&demand),
+                waits: Arc::clone(&waits),
                 stop: stop.clone(),
                 sender: sender.clone(),
             };
             workers.spawn(worker.run());
         }
         let topic = topic.into();
-        Ok(Self { client, topic, deliveries, demand, is_waiting: false, stop, workers })
+        Ok(Self { client, topic, deliveries, demand, waits, is_waiting: false, stop, workers })
     }
 
     /// Returns the next records, or `None` once all partitions have none left, unless it follows. Safe
@@ -142,6 +145,11 @@ impl Consumer {
             ended.expect("no worker panics or is aborted");
         }
         Ok(None)
+    }
+
+    /// Lists the partitions that cannot be reached at the moment, with the reasons.
+    pub fn waiting(&self) -> Vec<Waiting> {
+        self.waits.list()
     }
 
     /// Acknowledges records; see [`Client::settle`].
@@ -245,6 +253,7 @@ struct Worker {
     options: ConsumerOptions,
     slots: Arc<Semaphore>,
     demand: Arc<Demand>,
+    waits: Arc<Waits>,
     stop: CancellationToken,
     sender: mpsc::Sender<Result<Delivery, ClientError>>,
 }
@@ -267,6 +276,7 @@ impl Worker {
             match reserved {
                 Ok((delivery, visibility)) => {
                     owner.rested();
+                    self.waits.passed(Some(self.partition));
                     last_heard = Instant::now();
                     let is_empty = delivery.records.is_empty();
                     if !is_empty && !self.deliver(delivery, visibility).await {
@@ -284,6 +294,7 @@ impl Worker {
                         let _ = self.sender.send(Err(error)).await;
                         return;
                     }
+                    self.waits.stuck(Some(self.partition), error.of_node());
                     if self.stop.run_until_cancelled(owner.pause()).await.is_none() {
                         return;
                     }

@@ -42,6 +42,17 @@ impl Fault {
     pub(super) fn of_routes(error: ClientError) -> Self {
         if error.is_retryable() { Self::NodeDown(error) } else { Self::Final(error) }
     }
+
+    /// Says whose owner it is that cannot be reached: the other nodes may be well.
+    pub(super) fn of_owner(self, partition: u32) -> Self {
+        match self {
+            Self::NodeDown(ClientError::Unreachable { mut tried }) if tried.len() == 1 => {
+                let owner = tried.remove(0);
+                Self::NodeDown(ClientError::OwnerUnreachable { partition, owner })
+            }
+            other => other,
+        }
+    }
 }
 
 impl Client {
@@ -159,6 +170,8 @@ impl Client {
             ClientError::BadAnswer { .. }
             | ClientError::Unreachable { .. }
             | ClientError::OutcomeUnknown { .. }
+            | ClientError::OwnerUnreachable { .. }
+            | ClientError::NoOwner { .. }
             | ClientError::OwnerNotFound { .. }
             | ClientError::NoSuchPartition { .. } => Fault::NodeDown(error),
         })

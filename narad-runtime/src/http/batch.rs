@@ -337,7 +337,13 @@ fn decode(mut body: Bytes, limits: Limits) -> Result<(BatchHead, Vec<BatchRecord
     while body.has_remaining() {
         limits.check_count(records.len() + 1)?;
         let most = limits.record_bytes_max.saturating_add(Limits::OVERHEAD_BYTES);
-        let record = next_message(&mut body, records.len(), most)?;
+        let record = next_message(&mut body, records.len(), most).map_err(|error| match error {
+            // What people set is the limit of the payload, which is broken all the more.
+            BatchError::RecordTooLong { bytes, .. } => {
+                BatchError::RecordTooLong { bytes, bytes_max: limits.record_bytes_max }
+            }
+            error => error,
+        })?;
         let record =
             BatchRecord::decode(record).map_err(|cause| malformed(records.len(), &cause))?;
         limits.check(&plain(record.clone(), 0).1)?;
