@@ -414,7 +414,7 @@ mod tests {
         let mut body = BytesMut::from(&[0_u8][..]);
         prost::encode_length_delimiter(1 << 62, &mut body).expect("fits");
         let error = decode_records(body.freeze(), LIMITS, 0).expect_err("not there");
-        assert!(matches!(error, BatchError::RecordTooLong { .. }), "{error:?}");
+        assert!(matches!(error, BatchError::RecordTooLong { bytes_max: 64, .. }), "{error:?}");
         let cut = encode_records(&[record(b"hello")]);
         let cut = cut.slice(..cut.len() - 1);
         assert_eq!(decode_records(cut, LIMITS, 0), Err(BatchError::CutShort { records: 0 }));
