@@ -155,7 +155,11 @@ fn refusal(status: u16, code: &str, message: String) -> Failure {
             "more than half of the voters have to run; members --stale shows what a node knows"
         }
         "outcome_unknown" => "look whether it was done before you ask again",
-        "disk_full" => "free space on that node, or move partitions away from it",
+        "disk_full" => {
+            "free space on that node, or move partitions away from it; narad cluster salvage shows \
+             what is kept there of what was deleted or has moved, and drops it"
+        }
+        "removed" | "stopped" => "name a node that runs with --admin http://HOST:PORT",
         "too_large" => "send less at once, or raise the limit under [http] in the node's file",
         _ => return Failure::new(exit, message),
     };

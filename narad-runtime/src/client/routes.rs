@@ -162,7 +162,9 @@ impl Client {
                 "not_owner" => Fault::NotOwner(body.owner.as_ref().and_then(|o| o.parse().ok())),
                 "outcome_unknown" | "timeout" => Fault::Unknown(error),
                 "unknown_topic" | "unknown_partition" => Fault::Missing(error),
-                "busy" | "disk_full" | "not_ready" => Fault::NodeDown(error),
+                "busy" | "disk_full" | "not_ready" | "removed" | "stopped" => {
+                    Fault::NodeDown(error)
+                }
                 _ if body.retryable => Fault::Later(error),
                 _ => Fault::Final(error),
             },

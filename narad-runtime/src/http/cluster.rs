@@ -25,6 +25,10 @@ pub(super) async fn readiness(State(api): State<Arc<Api>>) -> Result<Json<Value>
         return Ok(Json(json!({ "status": "ready" })));
     }
     let waiting = readiness.waiting.unwrap_or_else(|| "the node is not registered yet".into());
+    if readiness.removed {
+        let error = ApiError::new(StatusCode::SERVICE_UNAVAILABLE, Code::NotAMember, waiting);
+        return Err(error.for_good());
+    }
     Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, Code::NotReady, waiting))
 }
 

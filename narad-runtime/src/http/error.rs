@@ -68,6 +68,8 @@ codes! {
     NotReady => "not_ready",
     /// Its body did not come in time.
     RequestTimeout => "request_timeout",
+    /// The node takes no part in the cluster any more.
+    NotAMember => "not_a_member",
     /// The node did not answer in time.
     Timeout => "timeout",
     /// The node failed.
@@ -125,6 +127,12 @@ impl ApiError {
         self
     }
 
+    /// Says that nothing will change it.
+    pub(super) fn for_good(mut self) -> Self {
+        self.body.retryable = false;
+        self
+    }
+
     /// Adds what was acknowledged before the failure.
     pub(super) fn after(mut self, results: Vec<PartResult>) -> Self {
         self.body.results = results;
@@ -154,7 +162,9 @@ impl From<ServiceError> for ApiError {
             | ServiceError::Full { .. }
             | ServiceError::Draining
             | ServiceError::NotAccepting(_)
-            | ServiceError::Busy => StatusCode::SERVICE_UNAVAILABLE,
+            | ServiceError::Busy
+            | ServiceError::Stopped
+            | ServiceError::Removed => StatusCode::SERVICE_UNAVAILABLE,
             ServiceError::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
             ServiceError::DiskFull => StatusCode::INSUFFICIENT_STORAGE,
             ServiceError::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
@@ -187,6 +197,8 @@ impl From<ServiceError> for ApiError {
             | ServiceError::NotAccepting(_)
             | ServiceError::TooLarge(_)
             | ServiceError::Busy
+            | ServiceError::Stopped
+            | ServiceError::Removed
             | ServiceError::Internal(_) => {}
         }
         answer

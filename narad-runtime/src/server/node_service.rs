@@ -15,7 +15,7 @@ use narad_core::cursor::Lineage;
 use narad_core::dispatch::Route as Way;
 use narad_core::ids::{Epoch, NodeId, PartitionId, TopicId};
 use narad_core::metastore::Applied;
-use narad_core::node::{Ask, Node, Said};
+use narad_core::node::{Ask, AskError, Node, Said};
 
 use super::topics::{Known, Topics};
 use crate::broker::{Broker, ProduceError, Seat};
@@ -102,6 +102,20 @@ impl NodeService {
         }
     }
 
+    /// Refuses to write more into the replicated log while this node's disk is full: a log that cannot
+    /// be written ends the node.
+    async fn check_room(&self) -> Result<(), ServiceError> {
+        /// What the log may take before anybody looks again, in bytes.
+        const ROOM_MIN: u64 = 2 << 20;
+        let store = self.store();
+        let free = blocking(move || store.free_bytes()).await?;
+        match free {
+            Ok(free) if free.0 < ROOM_MIN => Err(ServiceError::DiskFull),
+            Ok(_) => Ok(()),
+            Err(error) => Err(salvage::store_error(&error)),
+        }
+    }
+
     /// Finds a topic for a producer. Only one that this node has not heard of is a question to the
     /// log.
     async fn known_topic(&self, name: &str) -> Result<Known, ServiceError> {
@@ -121,9 +135,18 @@ impl NodeService {
         match self.handle.ask(ask).await {
             Ok(Said::Done(applied)) => Ok(applied),
             Ok(Said::Fresh) => Ok(Applied::Done),
-            Err(AskFault::Stopped(stopped)) => Err(stopped.into()),
+            // It may have been the last thing that it did.
+            Err(AskFault::Stopped(_)) => Err(ServiceError::OutcomeUnknown),
+            // Whoever has left hears of no leader, and never will.
+            Err(AskFault::Refused(AskError::NoLeader)) if self.is_removed().await => {
+                Err(ServiceError::Removed)
+            }
             Err(AskFault::Refused(error)) => Err(error.into()),
         }
+    }
+
+    async fn is_removed(&self) -> bool {
+        self.handle.query(Node::is_retired).await.unwrap_or(false)
     }
 
     /// Looks at the node once it is as fresh as was asked for.
@@ -240,8 +263,11 @@ async fn ask_moves(addr: &str) -> Option<Vec<MoveView>> {
 impl Service for NodeService {
     async fn readiness(&self) -> Readiness {
         match self.handle.query(|node| (node.is_registered(), node.is_retired())).await {
-            Ok((_, true)) => waiting("this node was removed from the cluster"),
-            Ok((true, _)) => Readiness { ready: true, waiting: None },
+            Ok((_, true)) => Readiness {
+                removed: true,
+                ..waiting("this node was removed from the cluster: it can be stopped and wiped")
+            },
+            Ok((true, _)) => Readiness { ready: true, ..Readiness::default() },
             Ok((false, _)) => waiting("this node's registration has not been applied yet"),
             Err(Stopped) => waiting("the node has stopped"),
         }
@@ -275,6 +301,7 @@ impl Service for NodeService {
 
     async fn create_topic(&self, topic: NewTopic) -> Result<TopicView, ServiceError> {
         let NewTopic { name, partitions, parent } = topic;
+        self.check_room().await?;
         let parent = match parent {
             Some(parent) => Some(self.topic(parent.as_str(), Read::Barrier).await?.id),
             None => None,
@@ -445,5 +472,5 @@ fn place_of(node: &Node, topic: &str, index: u32) -> Result<Place, ServiceError>
 }
 
 fn waiting(what: &str) -> Readiness {
-    Readiness { ready: false, waiting: Some(what.to_owned()) }
+    Readiness { waiting: Some(what.to_owned()), ..Readiness::default() }
 }

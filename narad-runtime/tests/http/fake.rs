@@ -69,6 +69,7 @@ pub(crate) struct State {
     pub(crate) salvage: SalvageView,
     pub(crate) leaderless: bool,
     pub(crate) unregistered: bool,
+    pub(crate) removed: bool,
     /// What the next decommission is answered.
     pub(crate) decommission: Option<ServiceError>,
     pub(crate) faults: VecDeque<Fault>,
@@ -317,7 +318,8 @@ impl Node {
 impl Service for Node {
     async fn readiness(&self) -> Readiness {
         let ready = !self.cluster.state().unregistered;
-        Readiness { ready, waiting: (!ready).then(|| "waits for a leader".into()) }
+        let removed = self.cluster.state().removed;
+        Readiness { ready, removed, waiting: (!ready).then(|| "waits for a leader".into()) }
     }
 
     async fn members(&self, read: Read) -> Result<Vec<MemberView>, ServiceError> {
