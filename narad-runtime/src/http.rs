@@ -50,6 +50,7 @@ pub mod json;
 pub mod messages;
 mod openapi;
 mod page;
+mod query;
 mod request;
 mod salvage;
 mod serve;
@@ -107,7 +108,15 @@ pub fn router(service: Arc<dyn Service>, options: HttpOptions) -> Router {
     let api = Arc::new(Api { service, options, turn: AtomicU64::new(0), bodies });
     let routes = routes().into_iter();
     routes
-        .fold(Router::new(), |router, (path, methods)| router.route(path, methods))
+        .fold(Router::new(), |router, (path, methods)| {
+            let methods = match query::names(path) {
+                Some(names) => {
+                    methods.route_layer(middleware::from_fn_with_state(names, query::known))
+                }
+                None => methods,
+            };
+            router.route(path, methods)
+        })
         .fallback(error::no_such_route)
         .method_not_allowed_fallback(error::method_not_allowed)
         .layer(DefaultBodyLimit::max(body_bytes_max))

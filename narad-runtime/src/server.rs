@@ -118,8 +118,9 @@ impl Server {
         let peer = listen(&settings.listen.peer).await?;
         let http = listen(&settings.listen.http).await?;
         let addrs = addresses(settings, &peer, &http);
+        let (listens, policy) = (peer.local_addr().ok(), &settings.policy);
         let admitted =
-            identity::admit(&mut data_dir, &name, &addrs, &settings.policy, &start).await?;
+            identity::admit(&mut data_dir, &name, &addrs, listens, policy, &start).await?;
 
         let clock = BootClock::new();
         let has_started = data_dir.has_started()?;

@@ -259,12 +259,14 @@ pub enum Read {
 }
 
 /// Whether a node takes part in the cluster.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Readiness {
     /// Whether its present life is registered.
     pub ready: bool,
     /// What it waits for, if it is not.
     pub waiting: Option<String>,
+    /// Whether it was taken out of the cluster, so that waiting is in vain.
+    pub removed: bool,
 }
 
 /// One member, as `GET /v1/cluster/members` shows it.

@@ -28,7 +28,10 @@ pub async fn run(settings: Settings, start: Start) -> Result<(), Failure> {
     let mut server = tokio::select! {
         started = starting => started?,
         _ = terminated.recv() => return Ok(()),
-        _ = interrupted.recv() => return Ok(()),
+        _ = interrupted.recv() => {
+            let message = "interrupted before the node had started; nothing runs";
+            return Err(Failure::new(ExitCode::Interrupted, message));
+        }
     };
     tracing::info!(
         node = %server.node(), peer = %server.peer_addr(), http = %server.http_addr(),
@@ -82,6 +85,7 @@ impl From<ServerError> for Failure {
             ServerError::Nameless
             | ServerError::Config(_)
             | ServerError::Failpoint(_)
+            | ServerError::JoinsItself { .. }
             | ServerError::New => Self::new(ExitCode::Usage, message),
             ServerError::PolicyDiffers { .. } => Self::new(ExitCode::Usage, message).with_hint(
                 "the node is a member all the same: start it again with the cluster's policy, or \

@@ -217,6 +217,10 @@ async fn a_node_is_ready_once_it_is_registered() {
     assert_eq!(error(&reply), (503, "not_ready", true));
     assert_eq!(reply.body["error"], "waits for a leader");
     assert_eq!(ask(&router, "GET", "/healthz", "").await.status, StatusCode::OK);
+    // Waiting for that would be in vain.
+    cluster.change(|state| state.removed = true);
+    let reply = ask(&router, "GET", "/readyz", "").await;
+    assert_eq!(error(&reply), (503, "not_a_member", false));
 }
 
 #[tokio::test]
@@ -233,6 +237,9 @@ async fn whatever_is_wrong_with_a_request_has_the_one_shape() {
         ("POST", "/v1/topics", r#"{"name": "a", "partitions": 0}"#, (400, "invalid", false)),
         ("POST", "/v1/topics", r#"{"name": "a", "partitions": 100001}"#, (400, "invalid", false)),
         ("POST", "/v1/topics", r#"{"name": "a", "partition": 1}"#, (400, "bad_request", false)),
+        ("POST", "/v1/topics", r#"["a", 1, null]"#, (400, "bad_request", false)),
+        ("GET", "/v1/topics?stale=true&full=1", "", (400, "bad_request", false)),
+        ("DELETE", "/v1/topics/a?dry_run=true", "", (400, "bad_request", false)),
     ];
     for (method, path, body, expected) in cases {
         let reply = ask(&router, method, path, body).await;
@@ -240,6 +247,32 @@ async fn whatever_is_wrong_with_a_request_has_the_one_shape() {
     }
     let reply = ask(&router, "PUT", "/v1/cluster/members", "").await;
     assert_eq!(reply.headers[header::ALLOW], "GET,HEAD");
+    assert_eq!(ask(&router, "HEAD", "/v1/topics?steal=true", "").await.status, 400);
+    // A probe may ask whatever it likes.
+    assert_eq!(ask(&router, "GET", "/readyz?at=5", "").await.status, StatusCode::OK);
+}
+
+/// What is told is about the request, and in the words of its names.
+#[tokio::test]
+async fn an_error_speaks_of_the_request_and_not_of_the_program() {
+    let (_, router) = cluster();
+    let cases = [
+        ("GET", "/v1/cluster/members?stale=perhaps", "", "the query: stale: "),
+        ("GET", "/v1/topics?steal=true", "", r#"the query has "steal", but this path knows stale"#),
+        ("DELETE", "/v1/topics/a?x=1", "", "nothing: leave the query out"),
+        ("GET", "/v1/topics/%ff", "", "the topic in the path"),
+        ("POST", "/v1/topics", "[]", "must be a JSON object"),
+        ("POST", "/v1/topics/a/messages", r#"{"messages": [5]}"#, "expected an object, such as"),
+        ("POST", "/v1/topics/a/ack", "{}", "the body needs handles; or"),
+    ];
+    for (method, path, body, told) in cases {
+        let reply = ask(&router, method, path, body).await;
+        let error = reply.body["error"].as_str().expect("text");
+        assert!(reply.status == 400 && error.contains(told), "{method} {path}: {error}");
+        for word in ["eserialize", "struct", "URL"] {
+            assert!(!error.contains(word), "{method} {path}: {error}");
+        }
+    }
 }
 
 /// An embedder serves the API under a path of its own, beside its own routes.
