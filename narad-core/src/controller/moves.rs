@@ -54,7 +54,7 @@ impl Controller {
         }
         self.planned = plan.moves.is_empty().then_some(state.applied());
         if started > 0 {
-            let deferred = u32::try_from(plan.deferred.len()).unwrap_or(u32::MAX);
+            let deferred = u32::try_from(plan.len() - plan.moves.len()).unwrap_or(u32::MAX);
             decisions.notes.push(Note::Planned { started, deferred });
         }
     }
