@@ -1,7 +1,8 @@
 //! P1 to P4: what a plan costs, beside one look at everything and beside a planner without ideas.
 //!
 //! A million partitions on a thousand nodes, fewer if the copies are small. One look at everything
-//! is a tally of owners in a dense array: nobody who plans can do less.
+//! is a tally of where each partition ends up, its target or its owner, over a dense array of both:
+//! nobody who plans can do less.
 
 mod plain;
 mod scenes;
@@ -11,7 +12,7 @@ use std::time::Instant;
 
 use narad_core::plan::{Limits, Placement, plan};
 
-use self::scenes::{Kin, Scene, Size};
+use self::scenes::{Ends, Kin, Scene, Size};
 use super::Options;
 use super::bars::{Bar, Threshold};
 use super::report::{Report, Row};
@@ -63,11 +64,11 @@ fn pairs(
     (0..=options.pairs).map(|_| (ours(), theirs())).skip(1).collect()
 }
 
-/// One look at everything.
-fn tally(owners: &[u32], nodes: usize) -> Vec<u32> {
+/// One look at everything: who ends up with how many partitions.
+fn tally(ends: &[Ends], nodes: usize) -> Vec<u32> {
     let mut counts = vec![0; nodes];
-    for owner in owners {
-        counts[*owner as usize] += 1;
+    for Ends { owner, target } in ends {
+        counts[if *target == u32::MAX { *owner } else { *target } as usize] += 1;
     }
     counts
 }
@@ -79,12 +80,12 @@ fn planned(placement: &Placement) -> usize {
 /// P1: every scene, and the worst of them against its threshold.
 fn full(options: &Options, size: Size, kin: Kin, report: &mut Report) {
     let rows = Scene::ALL.map(|scene| {
-        let (placement, owners) = scene.build(size, kin);
+        let (placement, ends) = scene.build(size, kin);
         let nodes = placement.nodes().len();
         let pairs = pairs(
             options,
             || milliseconds(|| planned(&placement)),
-            || milliseconds(|| tally(&owners, nodes)),
+            || milliseconds(|| tally(&ends, nodes)),
         );
         let beside = format!("{} {}, one tally", kin.name(), scene.name());
         (beside, pairs)

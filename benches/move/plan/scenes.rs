@@ -76,6 +76,13 @@ impl Kin {
     }
 }
 
+/// Where a partition is and where it goes, `u32::MAX` for nowhere.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ends {
+    pub(super) owner: u32,
+    pub(super) target: u32,
+}
+
 /// What has happened to a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scene {
@@ -102,8 +109,8 @@ impl Scene {
         }
     }
 
-    /// Returns the placement, and its owners in a dense array.
-    pub(super) fn build(self, size: Size, kin: Kin) -> (Placement, Vec<u32>) {
+    /// Returns the placement, and its owners and targets in a dense array.
+    pub(super) fn build(self, size: Size, kin: Kin) -> (Placement, Vec<Ends>) {
         let nodes = match self {
             Self::Join => size.nodes + 1,
             Self::Double => size.nodes * 2,
@@ -125,7 +132,8 @@ impl Scene {
             .map(|nth| Topic { id: topic(nth), parent: kin.parent(nth) });
         let nodes = (0..nodes).map(|node| Node { id: id(node), role: role(node) });
         let placement = Placement::new(nodes.collect(), topics.collect(), rows.collect());
-        (placement.expect("every id is listed once"), owners)
+        let ends = owners.into_iter().map(|owner| Ends { owner, target: u32::MAX }).collect();
+        (placement.expect("every id is listed once"), ends)
     }
 
     fn owners(self, size: Size) -> Vec<u32> {

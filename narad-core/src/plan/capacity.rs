@@ -193,7 +193,13 @@ fn tally(placement: &Placement) -> Vec<Share> {
     let mut all: Vec<Share> = placement.nodes().iter().map(|node| empty(node.role)).collect();
     // Of most partitions there is nothing to know but where they are.
     let mut free: Vec<u32> = vec![0; all.len()];
-    for (&node, marks) in placement.places().iter().zip(placement.marks()) {
+    if placement.is_all_free() {
+        for &node in placement.places() {
+            free[node as usize] += 1;
+        }
+    }
+    let marks = if placement.is_all_free() { &[] } else { placement.marks() };
+    for (&node, marks) in placement.places().iter().zip(marks) {
         if marks.is_free() {
             free[node as usize] += 1;
             continue;

@@ -301,6 +301,9 @@ pub(super) struct Running {
 impl Running {
     pub(super) fn new(placement: &Placement) -> Self {
         let mut running = Self::none(placement);
+        if placement.is_all_free() {
+            return running;
+        }
         for (partition, marks) in (0..).zip(placement.marks()) {
             if marks.is_moving() {
                 running.count(placement, partition, true);

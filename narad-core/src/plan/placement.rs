@@ -91,6 +91,8 @@ pub struct Placement {
     /// Where each ends up if nothing more is planned.
     places: Vec<u32>,
     marks: Vec<Marks>,
+    /// How many rows have a mark.
+    marked: usize,
     topic_of: Vec<u32>,
     topic_rows: Vec<TopicRows>,
     /// Whether any has a priority.
@@ -198,7 +200,8 @@ impl Placement {
             owners.push(owner);
             places.push(place);
         }
-        let marks = partitions.iter().map(Marks::of).collect();
+        let marks: Vec<Marks> = partitions.iter().map(Marks::of).collect();
+        let marked = marks.iter().filter(|marks| !marks.is_free()).count();
         let has_priorities = partitions.iter().any(|row| row.priority > 0);
         let topic_rows = topic_rows(&topics, &partitions)?;
         let mut topic_of = vec![NONE; partitions.len()];
@@ -212,6 +215,7 @@ impl Placement {
             owners,
             places,
             marks,
+            marked,
             topic_of,
             topic_rows,
             has_priorities,
@@ -279,7 +283,9 @@ impl Placement {
         self.has_priorities |= row.priority > 0;
         self.owners[at] = owner;
         self.places[at] = place;
+        self.marked -= usize::from(!self.marks[at].is_free());
         self.marks[at] = Marks::of(&row);
+        self.marked += usize::from(!self.marks[at].is_free());
         self.partitions[at] = row;
         Ok(())
     }

@@ -27,7 +27,7 @@ use alloc::vec::Vec;
 use self::givers::Givers;
 use self::seats::Seats;
 use super::board::Board;
-use super::capacity::Shares;
+use super::capacity::{Share, Shares};
 use super::choose::Effort;
 use super::exchange;
 use super::limits::Step;
@@ -35,17 +35,45 @@ use super::placement::{NONE, Placement};
 
 /// Places every partition that has to move; returns those that do, by index.
 pub(super) fn choose(placement: &Placement, shares: &mut Shares) -> Vec<Step> {
-    let related = placement.has_relatives();
-    let mut board = Board::new(placement);
-    let mut quotas: Vec<u32> = shares.of.iter().map(super::capacity::Share::leaves).collect();
-    if related {
-        crowd::leave(&mut board, shares, &mut quotas);
+    let mut quotas: Vec<u32> = shares.of.iter().map(Share::leaves).collect();
+    if let [_] = placement.topics() {
+        return first_come(placement, shares, quotas);
     }
-    let steps = Stream::new(&board, shares, quotas).run(&mut board);
-    if related && crowd::is_left(&board, shares) {
-        let movers = steps.iter().map(|step| step.partition).collect();
-        let movers = exchange::improve(&mut board, shares, movers, Effort::Stream);
-        return movers.into_iter().map(|partition| board.step(partition)).collect();
+    if !placement.has_relatives() {
+        let quotas = Givers::new(placement, placement.places(), shares, quotas);
+        return Stream::new(placement, shares, quotas).run_alone();
+    }
+    let mut board = Board::new(placement);
+    crowd::leave(&mut board, shares, &mut quotas);
+    let givers = Givers::new(placement, &board.place, shares, quotas);
+    let steps = Stream::new(placement, shares, givers).run_related(&mut board);
+    if !crowd::is_left(&board, shares) {
+        return steps;
+    }
+    let movers = steps.iter().map(|step| step.partition).collect();
+    let movers = exchange::improve(&mut board, shares, movers, Effort::Stream);
+    movers.into_iter().map(|partition| board.step(partition)).collect()
+}
+
+/// The pass over partitions of which only the number on each node matters.
+fn first_come(placement: &Placement, shares: &Shares, mut quotas: Vec<u32>) -> Vec<Step> {
+    let mut left: usize = quotas.iter().map(|quota| *quota as usize).sum();
+    let mut steps = Vec::with_capacity(left);
+    let mut seats = Seats::new(shares);
+    let rows = placement.places().iter().zip(placement.marks());
+    for (partition, (place, marks)) in (0..).zip(rows) {
+        let quota = &mut quotas[*place as usize];
+        if *quota == 0 || !marks.is_free() {
+            continue;
+        }
+        // Room equals or exceeds what leaves, so there is always a seat.
+        let Some(to) = seats.next() else { break };
+        *quota -= 1;
+        left -= 1;
+        steps.push(Step { partition, to });
+        if left == 0 {
+            break;
+        }
     }
     steps
 }
@@ -69,11 +97,9 @@ impl Counts {
     /// Returns the count after one more.
     fn add(&mut self, topic: u32, node: u32) -> u32 {
         let count = &mut self.0[node as usize];
-        if count.topic != topic {
-            *count = Count { topic, count: 0 };
-        }
-        count.count += 1;
-        count.count
+        let before = if count.topic == topic { count.count } else { 0 };
+        *count = Count { topic, count: before + 1 };
+        before + 1
     }
 
     fn of(&self, topic: u32, node: u32) -> u32 {
@@ -83,77 +109,101 @@ impl Counts {
 }
 
 /// The pass.
-struct Stream {
+struct Stream<'a> {
+    placement: &'a Placement,
     givers: Givers,
     seats: Seats,
     counts: Counts,
     receivers: u32,
     steps: Vec<Step>,
+    /// The leavers of the topic at hand, in the first places.
+    leavers: Vec<u32>,
 }
 
-impl Stream {
-    fn new(board: &Board<'_>, shares: &Shares, quotas: Vec<u32>) -> Self {
+impl<'a> Stream<'a> {
+    fn new(placement: &'a Placement, shares: &Shares, givers: Givers) -> Self {
         let moves: usize = shares.of.iter().map(|share| share.leaves() as usize).sum();
-        let mut counts = Counts::new(shares.of.len());
+        let biggest = topics(placement).map(|topic| placement.rows_of(topic).len()).max();
         Self {
-            givers: Givers::new(board, shares, quotas, &mut counts),
+            placement,
+            givers,
             seats: Seats::new(shares),
             counts: Counts::new(shares.of.len()),
             receivers: shares.receivers,
             steps: Vec::with_capacity(moves),
+            leavers: vec![0; biggest.unwrap_or(0)],
         }
     }
 
-    fn run(mut self, board: &mut Board<'_>) -> Vec<Step> {
-        let placement = board.placement;
-        let mut leavers = Vec::new();
-        for topic in 0..u32::try_from(placement.topics().len()).unwrap_or(NONE) {
-            let part = part(placement, topic, self.receivers);
-            self.find_leavers(board, topic, part, &mut leavers);
-            let related = !placement.related_topics(topic).is_empty();
-            let mut level = part;
-            for partition in leavers.drain(..) {
-                let seat = self.seats.take(
-                    |node| self.counts.of(topic, node),
-                    |node| if related { board.conflicts(partition, node) } else { 0 },
-                    &mut level,
-                );
-                // Room equals or exceeds what leaves, so there is always a seat.
-                let Some(to) = seat else { continue };
-                self.counts.add(topic, to);
-                board.place[partition as usize] = to;
-                self.steps.push(Step { partition, to });
+    /// Passes over topics of which none is related to another.
+    fn run_alone(mut self) -> Vec<Step> {
+        for topic in topics(self.placement) {
+            let mut level = part(self.placement, topic, self.receivers);
+            let rows = self.placement.rows_of(topic);
+            let places = &self.placement.places()[rows.start as usize..rows.end as usize];
+            for nth in 0..self.find_leavers(topic, level, places) {
+                let count = |node| self.counts.of(topic, node);
+                let to = self.seats.take(count, |_| 0, &mut level);
+                self.seat(topic, self.leavers[nth], to);
             }
         }
         self.steps
     }
 
-    /// Finds the partitions of a topic that leave, and counts those that do not.
-    fn find_leavers(
-        &mut self,
-        board: &mut Board<'_>,
-        topic: u32,
-        part: u32,
-        leavers: &mut Vec<u32>,
-    ) {
-        let rows = board.placement.rows_of(topic);
-        let marks = &board.placement.marks()[rows.start as usize..rows.end as usize];
-        let places = &mut board.place[rows.start as usize..rows.end as usize];
-        for (partition, (place, marks)) in rows.zip(places.iter_mut().zip(marks)) {
-            if *place == NONE {
-                leavers.push(partition);
-                continue;
+    /// Passes over topics some of which are; the board shows what has left already, and then where
+    /// everything ends up.
+    fn run_related(mut self, board: &mut Board<'_>) -> Vec<Step> {
+        for topic in topics(self.placement) {
+            let mut level = part(self.placement, topic, self.receivers);
+            let rows = self.placement.rows_of(topic);
+            let places = &board.place[rows.start as usize..rows.end as usize];
+            let leavers = self.find_leavers(topic, level, places);
+            let related = !self.placement.related_topics(topic).is_empty();
+            for leaver in &self.leavers[..leavers] {
+                board.place[*leaver as usize] = NONE;
             }
-            let count = self.counts.add(topic, *place);
-            if self.givers.is_done(*place) || !marks.is_free() {
-                continue;
-            }
-            if self.givers.give(*place, count > part) {
-                leavers.push(partition);
-                *place = NONE;
+            for nth in 0..leavers {
+                let leaver = self.leavers[nth];
+                let count = |node| self.counts.of(topic, node);
+                let conflicts = |node| if related { board.conflicts(leaver, node) } else { 0 };
+                let to = self.seats.take(count, conflicts, &mut level);
+                board.place[leaver as usize] = to.unwrap_or(NONE);
+                self.seat(topic, leaver, to);
             }
         }
+        self.steps
     }
+
+    fn seat(&mut self, topic: u32, partition: u32, to: Option<u32>) {
+        // Room equals or exceeds what leaves, so there is always a seat.
+        let Some(to) = to else { return };
+        self.counts.add(topic, to);
+        self.steps.push(Step { partition, to });
+    }
+
+    /// Finds the partitions of a topic that leave, and counts what every node has of it. Returns
+    /// how many leave.
+    fn find_leavers(&mut self, topic: u32, part: u32, places: &[u32]) -> usize {
+        let rows = self.placement.rows_of(topic);
+        let marks = &self.placement.marks()[rows.start as usize..rows.end as usize];
+        let mut found = 0;
+        for (partition, (place, marks)) in rows.zip(places.iter().zip(marks)) {
+            self.leavers[found] = partition;
+            if *place == NONE {
+                found += 1;
+                continue;
+            }
+            let is_excess = self.counts.add(topic, *place) > part;
+            // Who gives is as good as random: this is not to be guessed, but computed.
+            let gives = marks.is_free() && self.givers.give(*place, is_excess);
+            found += usize::from(gives);
+        }
+        found
+    }
+}
+
+fn topics(placement: &Placement) -> core::ops::Range<u32> {
+    0..u32::try_from(placement.topics().len()).unwrap_or(NONE)
 }
 
 /// Returns a node's even part of a topic.

@@ -27,6 +27,11 @@ impl Placement {
         self.marks[partition as usize]
     }
 
+    /// Returns whether nothing keeps any partition where it is.
+    pub(in crate::plan) const fn is_all_free(&self) -> bool {
+        self.marked == 0
+    }
+
     /// Returns what keeps every partition where it is.
     pub(in crate::plan) fn marks(&self) -> &[Marks] {
         &self.marks
@@ -76,14 +81,22 @@ impl Placement {
     /// Returns the partitions that this one prefers not to share a node with: those of the same
     /// index in its topic's parent and children (R81, K106).
     pub(in crate::plan) fn relatives(&self, partition: u32) -> impl Iterator<Item = u32> + '_ {
-        let index = self.partitions[partition as usize].id.index;
         let topic = &self.topic_rows[self.topic_of(partition) as usize];
+        // A row of a whole topic says by its position which index it has.
+        let index = if topic.is_whole {
+            partition - topic.start
+        } else {
+            self.partitions[partition as usize].id.index
+        };
         topic.relatives.iter().filter_map(move |&relative| self.row(relative, index))
     }
 
     /// Finds the partition of a topic by its index; at once if none of the topic is missing.
     pub(in crate::plan) fn row(&self, topic: u32, index: u32) -> Option<u32> {
         let rows = self.rows_of(topic);
+        if self.topic_rows[topic as usize].is_whole {
+            return rows.start.checked_add(index).filter(|row| rows.contains(row));
+        }
         let guess = rows.start.checked_add(index).filter(|guess| rows.contains(guess));
         if let Some(guess) = guess
             && self.partitions[guess as usize].id.index == index

@@ -1,144 +1,103 @@
 //! Which of its partitions a node gives: so many of each kind, evenly spaced.
 
+use alloc::vec;
 use alloc::vec::Vec;
 
-use super::{Counts, part};
-use crate::plan::board::Board;
-use crate::plan::capacity::Shares;
-use crate::plan::placement::{NONE, Role};
+use super::{Counts, part, topics};
+use crate::plan::capacity::{Share, Shares};
+use crate::plan::placement::{NONE, Placement};
 
 /// So many of so many, evenly spaced and starting out of step.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Spacing {
     gives: u32,
-    of: u32,
-    /// In units of one `of`-th of a partition; below `of`.
+    keeps: u32,
+    /// In units of one `gives + keeps`-th of a partition, and below one.
     owed: u32,
 }
 
 impl Spacing {
+    const NONE: Self = Self { gives: 0, keeps: 1, owed: 0 };
+
     /// `place` of `places` says how far out of step it starts.
     fn new(gives: u32, of: u32, place: u32, places: u32) -> Self {
-        let owed = u64::from(of) * u64::from(place) / u64::from(places.max(1));
-        Self { gives, of, owed: u32::try_from(owed).unwrap_or(0) }
-    }
-
-    /// Whether the next one is given. Of `of` in a row exactly `gives` are.
-    fn next(&mut self) -> bool {
-        if self.owed >= self.of - self.gives {
-            self.owed -= self.of - self.gives;
-            true
-        } else {
-            self.owed += self.gives;
-            false
+        if gives == 0 {
+            return Self::NONE;
         }
+        let owed = u64::from(of) * u64::from(place) / u64::from(places.max(1));
+        Self { gives, keeps: of - gives, owed: u32::try_from(owed).unwrap_or(0) }
+    }
+
+    /// Whether the next one is given. Of `gives + keeps` in a row exactly `gives` are.
+    fn next(&mut self) -> bool {
+        let given = self.owed >= self.keeps;
+        let after = if given { self.owed.wrapping_sub(self.keeps) } else { self.owed + self.gives };
+        self.owed = after;
+        given
     }
 }
 
-/// What one node gives.
-#[derive(Clone, Copy, Debug, Default)]
-struct Giver {
-    /// Of the partitions beyond its even part of their topic.
-    excess: Spacing,
-    /// Of the others.
-    rest: Spacing,
-    /// Whether it gives anything.
-    gives: bool,
-}
-
-/// What every node gives.
-pub(super) struct Givers(Vec<Giver>);
+/// What every node gives: of the partitions within its even part of their topic, and of those
+/// beyond it.
+pub(super) struct Givers(Vec<[Spacing; 2]>);
 
 impl Givers {
-    /// `quotas` are what each has yet to give.
+    /// `quotas` are what each has yet to give, and `places` where everything is by now.
     pub(super) fn new(
-        board: &Board<'_>,
+        placement: &Placement,
+        places: &[u32],
         shares: &Shares,
         quotas: Vec<u32>,
-        counts: &mut Counts,
     ) -> Self {
-        let held = Held::count(board, shares, &quotas, counts);
+        let excess = excess(placement, places, shares, &quotas);
         let all = u32::try_from(quotas.iter().filter(|quota| **quota > 0).count()).unwrap_or(NONE);
         let mut nth = 0;
-        let givers = quotas.iter().zip(held).map(|(&quota, held)| {
+        let each = quotas.iter().zip(shares.of.iter().zip(excess));
+        let givers = each.map(|(&quota, (share, excess))| {
             if quota == 0 {
-                return Giver::default();
+                return [Spacing::NONE; 2];
             }
             nth += 1;
-            let excess = quota.min(held.excess);
-            Giver {
-                excess: Spacing::new(excess, held.excess, nth - 1, all),
-                rest: Spacing::new(quota - excess, held.rest, nth - 1, all),
-                gives: true,
-            }
+            let free = share.movable - (share.leaves() - quota);
+            let of_excess = quota.min(excess);
+            [
+                Spacing::new(quota - of_excess, free - excess, nth - 1, all),
+                Spacing::new(of_excess, excess, nth - 1, all),
+            ]
         });
         Self(givers.collect())
     }
 
-    /// Whether the node gives nothing.
-    pub(super) fn is_done(&self, node: u32) -> bool {
-        !self.0[node as usize].gives
-    }
-
     /// Whether the node gives its next partition of that kind.
     pub(super) fn give(&mut self, node: u32, is_excess: bool) -> bool {
-        let giver = &mut self.0[node as usize];
-        if is_excess { giver.excess.next() } else { giver.rest.next() }
+        self.0[node as usize][usize::from(is_excess)].next()
     }
 }
 
-/// How many of its partitions a node could give.
-#[derive(Clone, Copy, Debug, Default)]
-struct Held {
-    excess: u32,
-    rest: u32,
-}
-
-impl Held {
-    fn count(
-        board: &Board<'_>,
-        shares: &Shares,
-        quotas: &[u32],
-        counts: &mut Counts,
-    ) -> Vec<Self> {
-        let placement = board.placement;
-        // What has left already counts no more.
-        let gone = |quota: u32, share: &super::super::capacity::Share| share.leaves() - quota;
-        let mut held: Vec<Self> = shares
-            .of
-            .iter()
-            .zip(quotas)
-            .map(|(share, &quota)| Self {
-                excess: 0,
-                rest: if share.role == Role::Dead { 0 } else { share.movable - gone(quota, share) },
-            })
-            .collect();
-        // Only a giver that keeps something has a choice.
-        let chooses: Vec<bool> =
-            quotas.iter().zip(&held).map(|(&quota, held)| quota > 0 && quota < held.rest).collect();
-        if !chooses.contains(&true) {
-            return held;
-        }
-        for topic in 0..u32::try_from(placement.topics().len()).unwrap_or(NONE) {
-            let rows = placement.rows_of(topic);
-            if rows.len() <= 1 {
-                continue;
-            }
-            let part = part(placement, topic, shares.receivers);
-            let span = rows.start as usize..rows.end as usize;
-            for (&place, marks) in board.place[span.clone()].iter().zip(&placement.marks()[span]) {
-                if place == NONE || !chooses[place as usize] {
-                    continue;
-                }
-                if counts.add(topic, place) > part && marks.is_free() {
-                    let held = &mut held[place as usize];
-                    held.excess += 1;
-                    held.rest -= 1;
-                }
-            }
-        }
-        held
+/// Counts the free partitions of every node that are beyond its even part of their topic.
+fn excess(placement: &Placement, places: &[u32], shares: &Shares, quotas: &[u32]) -> Vec<u32> {
+    let mut excess = vec![0; quotas.len()];
+    let mut counts = Counts::new(quotas.len());
+    // Only a giver that keeps something has a choice.
+    let chooses = |(quota, share): (&u32, &Share)| *quota > 0 && *quota < share.movable;
+    if !quotas.iter().zip(&shares.of).any(chooses) {
+        return excess;
     }
+    for topic in topics(placement) {
+        let rows = placement.rows_of(topic);
+        if rows.len() <= 1 {
+            continue;
+        }
+        let part = part(placement, topic, shares.receivers);
+        let span = rows.start as usize..rows.end as usize;
+        for (&place, marks) in places[span.clone()].iter().zip(&placement.marks()[span]) {
+            if place != NONE {
+                let beyond = counts.add(topic, place) > part && marks.is_free();
+                excess[place as usize] += u32::from(beyond);
+            }
+        }
+    }
+    excess
 }
 
 #[cfg(test)]

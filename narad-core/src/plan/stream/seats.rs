@@ -1,5 +1,6 @@
 //! The free seats of all takers, in an order that is fair to each of them at any point.
 
+use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::plan::capacity::Shares;
@@ -20,8 +21,11 @@ struct Taker {
 /// The free seats.
 pub(super) struct Seats {
     takers: Vec<Taker>,
-    /// Whose turn it is.
-    at: usize,
+    /// The seats of the last round, in the first places.
+    round: Vec<u32>,
+    /// How many of those there are, and how many of them have been given.
+    offered: usize,
+    given: usize,
     /// The most room that one has.
     room_max: u32,
     /// Rounds that are left; in each a taker gives its part of a seat.
@@ -40,7 +44,10 @@ impl Seats {
             let owed = u32::try_from(u64::from(room_max) * nth / count.max(1)).unwrap_or(0);
             Taker { node, room: share.room(), owed }
         });
-        Self { takers: takers.collect(), at: 0, room_max, rounds: room_max, aside: Vec::new() }
+        let takers: Vec<Taker> = takers.collect();
+        let round = vec![NONE; takers.len()];
+        let (offered, given, rounds, aside) = (0, 0, room_max, Vec::new());
+        Self { takers, round, offered, given, room_max, rounds, aside }
     }
 
     /// Takes a seat on a node that has less of the topic than `level` and no relative; if there is
@@ -52,21 +59,20 @@ impl Seats {
         level: &mut u32,
     ) -> Option<u32> {
         let is_good = |node: u32, level: u32| count(node) < level && conflicts(node) == 0;
-        if let Some(at) = self.aside.iter().position(|node| is_good(*node, *level)) {
+        if !self.aside.is_empty()
+            && let Some(at) = self.aside.iter().position(|node| is_good(*node, *level)) {
             return Some(self.aside.remove(at));
         }
-        let mut last = NONE;
         while self.aside.len() < ASIDE_MAX {
             let Some(node) = self.next() else { break };
             if is_good(node, *level) {
                 return Some(node);
             }
             self.aside.push(node);
-            // The only taker that is left: more of its seats are no choice.
-            if last == node && self.takers.len() == 1 {
+            // More seats of the only taker are no choice.
+            if self.takers.len() == 1 {
                 break;
             }
-            last = node;
         }
         let keys = self.aside.iter().enumerate();
         let (at, _) = keys.min_by_key(|(at, node)| (conflicts(**node), count(**node), *at))?;
@@ -76,21 +82,27 @@ impl Seats {
     }
 
     /// Returns the next seat. Of the seats in any stretch, each taker has about its part.
-    fn next(&mut self) -> Option<u32> {
-        while self.rounds > 0 {
-            let (at, room_max) = (self.at, self.room_max);
-            self.at += 1;
-            if self.at == self.takers.len() {
-                self.at = 0;
-                self.rounds -= 1;
+    pub(super) fn next(&mut self) -> Option<u32> {
+        while self.given == self.offered {
+            if self.rounds == 0 {
+                return None;
             }
-            let taker = self.takers.get_mut(at)?;
-            if taker.owed >= room_max - taker.room {
-                taker.owed -= room_max - taker.room;
-                return Some(taker.node);
-            }
-            taker.owed += taker.room;
+            self.begin_round();
         }
-        None
+        self.given += 1;
+        Some(self.round[self.given - 1])
+    }
+
+    fn begin_round(&mut self) {
+        let mut offered = 0;
+        for taker in &mut self.takers {
+            let rest = self.room_max - taker.room;
+            let offers = taker.owed >= rest;
+            taker.owed = if offers { taker.owed - rest } else { taker.owed + taker.room };
+            self.round[offered] = taker.node;
+            offered += usize::from(offers);
+        }
+        self.rounds -= 1;
+        (self.offered, self.given) = (offered, 0);
     }
 }
