@@ -23,6 +23,8 @@ mod seats;
 
 use alloc::vec;
 use alloc::vec::Vec;
+use core::hint::select_unpredictable;
+use core::ops::Range;
 
 use self::givers::Givers;
 use self::seats::Seats;
@@ -32,6 +34,9 @@ use super::choose::Effort;
 use super::exchange;
 use super::limits::Step;
 use super::placement::{NONE, Placement};
+
+/// Partitions that are looked at before those of them that leave get a seat.
+const CHUNK: usize = 1024;
 
 /// Places every partition that has to move; returns those that do, by index.
 pub(super) fn choose(placement: &Placement, shares: &mut Shares) -> Vec<Step> {
@@ -60,17 +65,26 @@ fn first_come(placement: &Placement, shares: &Shares, mut quotas: Vec<u32>) -> V
     let mut left: usize = quotas.iter().map(|quota| *quota as usize).sum();
     let mut steps = Vec::with_capacity(left);
     let mut seats = Seats::new(shares);
-    let rows = placement.places().iter().zip(placement.marks());
-    for (partition, (place, marks)) in (0..).zip(rows) {
-        let quota = &mut quotas[*place as usize];
-        if *quota == 0 || !marks.is_free() {
-            continue;
+    let (places, marks) = (placement.places(), placement.marks());
+    let mut leavers = [0; CHUNK];
+    for (first, (places, marks)) in
+        (0_u32..).step_by(CHUNK).zip(places.chunks(CHUNK).zip(marks.chunks(CHUNK)))
+    {
+        let mut found = 0;
+        for (partition, (place, marks)) in (first..).zip(places.iter().zip(marks)) {
+            // Who gives is as good as random: this is not to be guessed, but computed.
+            let quota = &mut quotas[*place as usize];
+            let gives = marks.is_free() & (*quota > 0);
+            leavers[found] = partition;
+            found += usize::from(gives);
+            *quota -= u32::from(gives);
         }
-        // Room equals or exceeds what leaves, so there is always a seat.
-        let Some(to) = seats.next() else { break };
-        *quota -= 1;
-        left -= 1;
-        steps.push(Step { partition, to });
+        for partition in &leavers[..found] {
+            // Room equals or exceeds what leaves, so there is always a seat.
+            let Some(to) = seats.next() else { return steps };
+            steps.push(Step { partition: *partition, to });
+        }
+        left -= found;
         if left == 0 {
             break;
         }
@@ -86,6 +100,15 @@ struct Count {
     count: u32,
 }
 
+impl Count {
+    /// Returns the count after one more.
+    fn add(&mut self, topic: u32) -> u32 {
+        let before = select_unpredictable(self.topic == topic, self.count, 0);
+        *self = Self { topic, count: before + 1 };
+        before + 1
+    }
+}
+
 /// The counts of all nodes for the topic at hand.
 struct Counts(Vec<Count>);
 
@@ -94,13 +117,6 @@ impl Counts {
         Self(vec![Count { topic: NONE, count: 0 }; nodes])
     }
 
-    /// Returns the count after one more.
-    fn add(&mut self, topic: u32, node: u32) -> u32 {
-        let count = &mut self.0[node as usize];
-        let before = if count.topic == topic { count.count } else { 0 };
-        *count = Count { topic, count: before + 1 };
-        before + 1
-    }
 
     fn of(&self, topic: u32, node: u32) -> u32 {
         let count = self.0[node as usize];
@@ -153,19 +169,28 @@ impl<'a> Stream<'a> {
     /// Passes over topics some of which are; the board shows what has left already, and then where
     /// everything ends up.
     fn run_related(mut self, board: &mut Board<'_>) -> Vec<Step> {
+        let mut kin = Some(Vec::new());
         for topic in topics(self.placement) {
             let mut level = part(self.placement, topic, self.receivers);
             let rows = self.placement.rows_of(topic);
             let places = &board.place[rows.start as usize..rows.end as usize];
             let leavers = self.find_leavers(topic, level, places);
-            let related = !self.placement.related_topics(topic).is_empty();
+            self.placement.relatives_by_position(topic, &mut kin);
             for leaver in &self.leavers[..leavers] {
                 board.place[*leaver as usize] = NONE;
             }
             for nth in 0..leavers {
                 let leaver = self.leavers[nth];
                 let count = |node| self.counts.of(topic, node);
-                let conflicts = |node| if related { board.conflicts(leaver, node) } else { 0 };
+                let conflicts = |node: u32| {
+                    let Some(kin) = &kin else { return board.conflicts(leaver, node) };
+                    let nth = (leaver - rows.start) as usize;
+                    let there = |kin: &Range<u32>| {
+                        let kin = &board.place[kin.start as usize..kin.end as usize];
+                        u32::from(kin.get(nth) == Some(&node))
+                    };
+                    kin.iter().map(there).sum()
+                };
                 let to = self.seats.take(count, conflicts, &mut level);
                 board.place[leaver as usize] = to.unwrap_or(NONE);
                 self.seat(topic, leaver, to);
@@ -177,7 +202,7 @@ impl<'a> Stream<'a> {
     fn seat(&mut self, topic: u32, partition: u32, to: Option<u32>) {
         // Room equals or exceeds what leaves, so there is always a seat.
         let Some(to) = to else { return };
-        self.counts.add(topic, to);
+        self.counts.0[to as usize].add(topic);
         self.steps.push(Step { partition, to });
     }
 
@@ -186,23 +211,27 @@ impl<'a> Stream<'a> {
     fn find_leavers(&mut self, topic: u32, part: u32, places: &[u32]) -> usize {
         let rows = self.placement.rows_of(topic);
         let marks = &self.placement.marks()[rows.start as usize..rows.end as usize];
+        let (counts, givers) = (&mut self.counts.0[..], self.givers.each_mut());
+        let leavers = &mut self.leavers[..rows.len()];
         let mut found = 0;
         for (partition, (place, marks)) in rows.zip(places.iter().zip(marks)) {
-            self.leavers[found] = partition;
+            leavers[found] = partition;
             if *place == NONE {
                 found += 1;
                 continue;
             }
-            let is_excess = self.counts.add(topic, *place) > part;
-            // Who gives is as good as random: this is not to be guessed, but computed.
-            let gives = marks.is_free() && self.givers.give(*place, is_excess);
+            let node = *place as usize;
+            let is_excess = counts[node].add(topic) > part;
+            let spacing = &mut givers[node][usize::from(is_excess)];
+            // As above: computed.
+            let gives = marks.is_free() && spacing.next();
             found += usize::from(gives);
         }
         found
     }
 }
 
-fn topics(placement: &Placement) -> core::ops::Range<u32> {
+fn topics(placement: &Placement) -> Range<u32> {
     0..u32::try_from(placement.topics().len()).unwrap_or(NONE)
 }
 

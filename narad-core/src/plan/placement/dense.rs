@@ -52,6 +52,23 @@ impl Placement {
         self.topic_rows[one as usize].is_whole && self.topic_rows[other as usize].is_whole
     }
 
+    /// Finds the partitions of all topics that are related to this one, if those of one index have
+    /// one position in all of them.
+    pub(in crate::plan) fn relatives_by_position(
+        &self,
+        topic: u32,
+        found: &mut Option<Vec<Range<u32>>>,
+    ) {
+        let related = self.related_topics(topic);
+        if related.iter().all(|&other| self.are_aligned(topic, other)) {
+            let found = found.get_or_insert_default();
+            found.clear();
+            found.extend(related.iter().map(|&other| self.rows_of(other)));
+        } else {
+            *found = None;
+        }
+    }
+
     /// Returns the topics that are related to this one.
     pub(in crate::plan) fn related_topics(&self, topic: u32) -> &[u32] {
         &self.topic_rows[topic as usize].relatives
@@ -194,7 +211,7 @@ pub(super) fn topic_rows(
     let mut start = 0;
     for topic in topics {
         let rest = &partitions[start..];
-        let length = rest.partition_point(|partition| partition.id.topic <= topic.id);
+        let length = run_length(rest, |partition| partition.id.topic <= topic.id);
         if let Some(first) = rest.first().filter(|first| first.id.topic < topic.id) {
             return Err(PlacementError::UnknownTopic(first.id));
         }
@@ -227,4 +244,14 @@ pub(super) fn topic_rows(
         }
     }
     Ok(all)
+}
+
+/// Returns how many come first for which something holds; looks near the beginning first, since
+/// most topics are a small part of the rest.
+fn run_length<T>(sorted: &[T], holds: impl Fn(&T) -> bool) -> usize {
+    let mut near = 1;
+    while sorted.get(near).is_some_and(&holds) {
+        near *= 2;
+    }
+    sorted[..sorted.len().min(near)].partition_point(holds)
 }

@@ -2,6 +2,7 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use core::hint::select_unpredictable;
 
 use super::{Counts, part, topics};
 use crate::plan::capacity::{Share, Shares};
@@ -9,7 +10,7 @@ use crate::plan::placement::{NONE, Placement};
 
 /// So many of so many, evenly spaced and starting out of step.
 #[derive(Clone, Copy, Debug)]
-struct Spacing {
+pub(super) struct Spacing {
     gives: u32,
     keeps: u32,
     /// In units of one `gives + keeps`-th of a partition, and below one.
@@ -29,10 +30,14 @@ impl Spacing {
     }
 
     /// Whether the next one is given. Of `gives + keeps` in a row exactly `gives` are.
-    fn next(&mut self) -> bool {
+    pub(super) fn next(&mut self) -> bool {
         let given = self.owed >= self.keeps;
-        let after = if given { self.owed.wrapping_sub(self.keeps) } else { self.owed + self.gives };
-        self.owed = after;
+        // Which it is, is not to be guessed.
+        self.owed = select_unpredictable(
+            given,
+            self.owed.wrapping_sub(self.keeps),
+            self.owed.wrapping_add(self.gives),
+        );
         given
     }
 }
@@ -68,20 +73,21 @@ impl Givers {
         Self(givers.collect())
     }
 
-    /// Whether the node gives its next partition of that kind.
-    pub(super) fn give(&mut self, node: u32, is_excess: bool) -> bool {
-        self.0[node as usize][usize::from(is_excess)].next()
+    /// Returns what each node gives of either kind, for a loop over partitions.
+    pub(super) fn each_mut(&mut self) -> &mut [[Spacing; 2]] {
+        &mut self.0
     }
 }
 
 /// Counts the free partitions of every node that are beyond its even part of their topic.
 fn excess(placement: &Placement, places: &[u32], shares: &Shares, quotas: &[u32]) -> Vec<u32> {
-    let mut excess = vec![0; quotas.len()];
-    let mut counts = Counts::new(quotas.len());
+    let mut found = vec![0; quotas.len()];
+    let excess = &mut found[..];
+    let counts = &mut Counts::new(quotas.len()).0[..];
     // Only a giver that keeps something has a choice.
     let chooses = |(quota, share): (&u32, &Share)| *quota > 0 && *quota < share.movable;
     if !quotas.iter().zip(&shares.of).any(chooses) {
-        return excess;
+        return found;
     }
     for topic in topics(placement) {
         let rows = placement.rows_of(topic);
@@ -92,12 +98,12 @@ fn excess(placement: &Placement, places: &[u32], shares: &Shares, quotas: &[u32]
         let span = rows.start as usize..rows.end as usize;
         for (&place, marks) in places[span.clone()].iter().zip(&placement.marks()[span]) {
             if place != NONE {
-                let beyond = counts.add(topic, place) > part && marks.is_free();
+                let beyond = counts[place as usize].add(topic) > part && marks.is_free();
                 excess[place as usize] += u32::from(beyond);
             }
         }
     }
-    excess
+    found
 }
 
 #[cfg(test)]

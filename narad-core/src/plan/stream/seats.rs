@@ -2,6 +2,7 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use core::hint::select_unpredictable;
 
 use crate::plan::capacity::Shares;
 use crate::plan::placement::NONE;
@@ -94,12 +95,17 @@ impl Seats {
     }
 
     fn begin_round(&mut self) {
-        let mut offered = 0;
+        let (mut offered, room_max) = (0, self.room_max);
+        let round = &mut self.round[..self.takers.len()];
         for taker in &mut self.takers {
-            let rest = self.room_max - taker.room;
+            let rest = room_max - taker.room;
             let offers = taker.owed >= rest;
-            taker.owed = if offers { taker.owed - rest } else { taker.owed + taker.room };
-            self.round[offered] = taker.node;
+            taker.owed = select_unpredictable(
+                offers,
+                taker.owed.wrapping_sub(rest),
+                taker.owed.wrapping_add(taker.room),
+            );
+            round[offered] = taker.node;
             offered += usize::from(offers);
         }
         self.rounds -= 1;
