@@ -10,7 +10,7 @@ mod scenes;
 use std::hint::black_box;
 use std::time::Instant;
 
-use narad_core::plan::{Limits, Placement, plan};
+use narad_core::plan::{Limits, Move, Partition, Placement, Planner, plan};
 
 use self::scenes::{Ends, Kin, Scene, Size};
 use super::Options;
@@ -39,8 +39,9 @@ pub(crate) fn measure(options: &Options, wanted: &[Bar], report: &mut Report) {
                     beside_plain(options, size, scene, least, report);
                 }
             }
+            Bar::P3 => topped_up(options, big, report),
             Bar::P4 => grown(options, big, report),
-            other => report.skip(*other, "it is not measured yet"),
+            other => report.skip(*other, "no bar of the planner"),
         }
     }
 }
@@ -127,6 +128,40 @@ fn beside_plain(options: &Options, size: Size, scene: Scene, least: f64, report:
         );
         let beside = format!("{} of {}, plain {how} / Narad", scene.name(), size.partitions);
         report.row(Row::of_pairs(Bar::P2, beside, "ms", &pairs, threshold));
+    }
+}
+
+/// P3: eight moves of a plan have ended, and the next eight start, all of which the planner is told.
+fn topped_up(options: &Options, size: Size, report: &mut Report) {
+    let limits = Limits { per_source: u32::MAX, per_destination: u32::MAX, ..Limits::default() };
+    for scene in [Scene::Join, Scene::Drain, Scene::Random, Scene::Double] {
+        let (placement, _) = scene.build(size, Kin::Families);
+        let mut planner = Planner::new(placement.clone());
+        let mut running = planner.top_up(&limits);
+        assert_eq!(running.len(), 8, "{}", scene.name());
+        start(&mut planner, &running);
+        let pairs = pairs(
+            options,
+            || {
+                milliseconds(|| {
+                    for Move { partition, to, .. } in &running {
+                        planner.set(Partition::settled(*partition, *to)).expect("it moves there");
+                    }
+                    running = planner.top_up(&limits);
+                    start(&mut planner, &running);
+                })
+            },
+            || milliseconds(|| planned(&placement)),
+        );
+        let beside = format!("{}, the full plan", scene.name());
+        report.row(Row::of_pairs(Bar::P3, beside, "ms", &pairs, Threshold::AtMost(0.01)));
+    }
+}
+
+fn start(planner: &mut Planner, moves: &[Move]) {
+    for Move { partition, from, to, .. } in moves {
+        let row = Partition::settled(*partition, *from);
+        planner.set(Partition { target: Some(*to), ..row }).expect("it may move there");
     }
 }
 

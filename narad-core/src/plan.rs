@@ -76,6 +76,7 @@ mod exchange;
 mod limits;
 mod lint;
 mod placement;
+mod planner;
 mod report;
 mod stream;
 
@@ -86,6 +87,7 @@ pub use self::assign::{AssignError, assign};
 pub use self::limits::{Deferral, Limits, TopicLimit};
 pub use self::lint::{Finding, lint};
 pub use self::placement::{Node, Partition, Placement, PlacementError, Role, Topic};
+pub use self::planner::Planner;
 pub use self::report::{NodeReport, NodeWhy, PartitionReport, Report, Why};
 
 use self::board::Board;

@@ -24,8 +24,7 @@ pub(super) fn by_ids(placement: &Placement) -> usize {
     let mut homeless: Vec<PartitionId> =
         leaving.iter().filter_map(|node| held.remove(node)).flatten().collect();
     let mut moves = Vec::new();
-    while let Some(emptiest) =
-        held.iter().min_by_key(|(_, held)| held.len()).map(|(node, _)| *node)
+    while let Some(emptiest) = held.iter().min_by_key(|(_, held)| held.len()).map(|(node, _)| *node)
     {
         let partition = homeless.pop().or_else(|| {
             let least = held[&emptiest].len();

@@ -49,11 +49,7 @@ pub(super) fn choose(placement: &Placement, shares: &mut Shares) -> Vec<Step> {
     choose_with(effort, placement, shares)
 }
 
-pub(super) fn choose_with(
-    effort: Effort,
-    placement: &Placement,
-    shares: &mut Shares,
-) -> Vec<Step> {
+pub(super) fn choose_with(effort: Effort, placement: &Placement, shares: &mut Shares) -> Vec<Step> {
     if shares.receivers == 0 || shares.of.iter().all(|share| share.leaves() == 0) {
         return Vec::new();
     }

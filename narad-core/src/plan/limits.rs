@@ -148,8 +148,7 @@ impl Rank {
     const COUNT: usize = 1 << 10;
 
     /// Those of moves without a priority, earliest first.
-    const WITHOUT_PRIORITY: [Self; 4] =
-        [Self(0x1fe), Self(0x1ff), Self(0x3fe), Self(0x3ff)];
+    const WITHOUT_PRIORITY: [Self; 4] = [Self(0x1fe), Self(0x1ff), Self(0x3fe), Self(0x3ff)];
 
     const fn is_drain(self) -> bool {
         self.0 < 0x200
@@ -289,6 +288,20 @@ fn class(placement: &Placement, from: u32) -> Class {
     }
 }
 
+/// How many planned moves could start as far as one of their ends goes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Open {
+    by_source: u64,
+    by_destination: u64,
+}
+
+impl Open {
+    /// Whether none could.
+    pub(super) const fn is_over(self) -> bool {
+        self.by_source == 0 || self.by_destination == 0
+    }
+}
+
 /// The moves in flight that count.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Running {
@@ -337,27 +350,64 @@ impl Running {
         }
     }
 
-    fn add(&mut self, mover: &Planned) {
+    pub(super) fn add(&mut self, mover: &Planned) {
         self.total += 1;
         self.from[mover.from as usize] += 1;
         self.to[mover.to as usize] += 1;
         self.of_topic[mover.topic as usize] += 1;
     }
 
+    /// Takes one back that was added.
+    pub(super) fn remove(&mut self, mover: &Planned) {
+        self.total -= 1;
+        self.from[mover.from as usize] -= 1;
+        self.to[mover.to as usize] -= 1;
+        self.of_topic[mover.topic as usize] -= 1;
+    }
+
+    /// Counts the planned moves of which an end has a slot free; both by node.
+    pub(super) fn open(&self, limits: &Limits, left_from: &[u32], left_to: &[u32]) -> Open {
+        let open = |left: &[u32], running: &[u32], max: u32| {
+            let each = left.iter().zip(running).filter(|(_, running)| **running < max);
+            each.map(|(left, _)| u64::from(*left)).sum()
+        };
+        Open {
+            by_source: open(left_from, &self.from, limits.per_source),
+            by_destination: open(left_to, &self.to, limits.per_destination),
+        }
+    }
+
+    /// Takes the moves away from what is open that an added one has closed out.
+    pub(super) fn close(
+        &self,
+        limits: &Limits,
+        added: &Planned,
+        left_from: &[u32],
+        left_to: &[u32],
+        open: &mut Open,
+    ) {
+        let (from, to) = (added.from as usize, added.to as usize);
+        if self.from[from] >= limits.per_source {
+            open.by_source -= u64::from(left_from[from]);
+        }
+        if self.to[to] >= limits.per_destination {
+            open.by_destination -= u64::from(left_to[to]);
+        }
+    }
+
     /// Returns whether no move at all could start.
-    fn is_full(&self, limits: &Limits) -> bool {
+    pub(super) fn is_full(&self, limits: &Limits) -> bool {
         limits.paused || self.total >= limits.max_in_flight
     }
 
     /// Returns why the move has to wait, if it has to.
-    fn refuses(
+    pub(super) fn refuses(
         &self,
         limits: &Limits,
         placement: &Placement,
         mover: &Planned,
     ) -> Option<Deferral> {
-        let &Limits { max_in_flight, reserved_for_drain, per_source, per_destination, .. } =
-            limits;
+        let &Limits { max_in_flight, reserved_for_drain, per_source, per_destination, .. } = limits;
         let for_balance = max_in_flight.saturating_sub(reserved_for_drain);
         let topic_max = topic_max(placement, limits, mover.topic);
         let node = |node: u32| placement.nodes()[node as usize].id;

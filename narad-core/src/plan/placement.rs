@@ -257,8 +257,7 @@ impl Placement {
     /// Sets one target; returns false, and changes nothing, if the move no longer fits.
     fn start(&mut self, planned: &Move) -> bool {
         let Some(row) = self.partition(planned.partition) else { return false };
-        let fits =
-            row.owner == planned.from && row.target.is_none() && planned.to != planned.from;
+        let fits = row.owner == planned.from && row.target.is_none() && planned.to != planned.from;
         fits && self.replace(Partition { target: Some(planned.to), ..*row }).is_ok()
     }
 
@@ -303,8 +302,10 @@ impl Placement {
         true
     }
 
-    fn index_of(&self, id: PartitionId) -> Option<usize> {
-        self.partitions.binary_search_by_key(&id, |partition| partition.id).ok()
+    /// Finds a partition: its topic among the topics, then itself, at once if none is missing.
+    pub(super) fn index_of(&self, id: PartitionId) -> Option<usize> {
+        let topic = self.topics.binary_search_by_key(&id.topic, |topic| topic.id).ok()?;
+        self.row(u32::try_from(topic).ok()?, id.index).map(|row| row as usize)
     }
 }
 

@@ -20,6 +20,8 @@
 mod crowd;
 mod givers;
 mod seats;
+#[cfg(test)]
+mod tests;
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -117,7 +119,6 @@ impl Counts {
         Self(vec![Count { topic: NONE, count: 0 }; nodes])
     }
 
-
     fn of(&self, topic: u32, node: u32) -> u32 {
         let count = self.0[node as usize];
         if count.topic == topic { count.count } else { 0 }
@@ -211,6 +212,7 @@ impl<'a> Stream<'a> {
     fn find_leavers(&mut self, topic: u32, part: u32, places: &[u32]) -> usize {
         let rows = self.placement.rows_of(topic);
         let marks = &self.placement.marks()[rows.start as usize..rows.end as usize];
+        let part = self.givers.excess_beyond(part);
         let (counts, givers) = (&mut self.counts.0[..], self.givers.each_mut());
         let leavers = &mut self.leavers[..rows.len()];
         let mut found = 0;

@@ -44,7 +44,11 @@ impl Spacing {
 
 /// What every node gives: of the partitions within its even part of their topic, and of those
 /// beyond it.
-pub(super) struct Givers(Vec<[Spacing; 2]>);
+pub(super) struct Givers {
+    of: Vec<[Spacing; 2]>,
+    /// Whether any keeps something, so that the two kinds are told apart.
+    choose: bool,
+}
 
 impl Givers {
     /// `quotas` are what each has yet to give, and `places` where everything is by now.
@@ -54,7 +58,13 @@ impl Givers {
         shares: &Shares,
         quotas: Vec<u32>,
     ) -> Self {
-        let excess = excess(placement, places, shares, &quotas);
+        let chooses = |(quota, share): (&u32, &Share)| *quota > 0 && *quota < share.movable;
+        let choose = quotas.iter().zip(&shares.of).any(chooses);
+        let excess = if choose {
+            excess(placement, places, shares.receivers, quotas.len())
+        } else {
+            vec![0; quotas.len()]
+        };
         let all = u32::try_from(quotas.iter().filter(|quota| **quota > 0).count()).unwrap_or(NONE);
         let mut nth = 0;
         let each = quotas.iter().zip(shares.of.iter().zip(excess));
@@ -70,31 +80,30 @@ impl Givers {
                 Spacing::new(of_excess, excess, nth - 1, all),
             ]
         });
-        Self(givers.collect())
+        Self { of: givers.collect(), choose }
+    }
+
+    /// Returns how many of a topic are not beyond a node's even part of it, which is `part`.
+    pub(super) const fn excess_beyond(&self, part: u32) -> u32 {
+        if self.choose { part } else { u32::MAX }
     }
 
     /// Returns what each node gives of either kind, for a loop over partitions.
     pub(super) fn each_mut(&mut self) -> &mut [[Spacing; 2]] {
-        &mut self.0
+        &mut self.of
     }
 }
 
 /// Counts the free partitions of every node that are beyond its even part of their topic.
-fn excess(placement: &Placement, places: &[u32], shares: &Shares, quotas: &[u32]) -> Vec<u32> {
-    let mut found = vec![0; quotas.len()];
-    let excess = &mut found[..];
-    let counts = &mut Counts::new(quotas.len()).0[..];
-    // Only a giver that keeps something has a choice.
-    let chooses = |(quota, share): (&u32, &Share)| *quota > 0 && *quota < share.movable;
-    if !quotas.iter().zip(&shares.of).any(chooses) {
-        return found;
-    }
+fn excess(placement: &Placement, places: &[u32], receivers: u32, nodes: usize) -> Vec<u32> {
+    let mut found = vec![0; nodes];
+    let (excess, counts) = (&mut found[..], &mut Counts::new(nodes).0[..]);
     for topic in topics(placement) {
         let rows = placement.rows_of(topic);
         if rows.len() <= 1 {
             continue;
         }
-        let part = part(placement, topic, shares.receivers);
+        let part = part(placement, topic, receivers);
         let span = rows.start as usize..rows.end as usize;
         for (&place, marks) in places[span.clone()].iter().zip(&placement.marks()[span]) {
             if place != NONE {

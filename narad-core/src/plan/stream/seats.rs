@@ -61,7 +61,8 @@ impl Seats {
     ) -> Option<u32> {
         let is_good = |node: u32, level: u32| count(node) < level && conflicts(node) == 0;
         if !self.aside.is_empty()
-            && let Some(at) = self.aside.iter().position(|node| is_good(*node, *level)) {
+            && let Some(at) = self.aside.iter().position(|node| is_good(*node, *level))
+        {
             return Some(self.aside.remove(at));
         }
         while self.aside.len() < ASIDE_MAX {

@@ -6,8 +6,8 @@ use narad_core::ids::{ByteCount, NodeId};
 use narad_core::plan::{Limits, Partition, Placement, Role, lint};
 
 use super::build::{
-    Dead, Leaving, Receiver, child, complete_all, ends_with, id, moves, nodes, settled, topic,
- plan };
+    Dead, Leaving, Receiver, child, complete_all, ends_with, id, moves, nodes, plan, settled, topic,
+};
 
 /// What one way of placing everything costs; the number of moves first.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,9 +9,9 @@ use narad_core::plan::{
 };
 
 use super::build::{
-    Dead, Leaving, Receiver, child, complete_all, ends_with, id, moves, one_topic, placement,
+    Dead, Leaving, Receiver, child, complete_all, ends_with, id, moves, one_topic, placement, plan,
     settled, topic, with, with_role,
- plan };
+};
 
 const THREE: [Role; 3] = [Receiver, Receiver, Receiver];
 

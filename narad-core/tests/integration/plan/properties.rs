@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use narad_core::ids::{ByteCount, NodeId, PartitionId, TopicId};
-use narad_core::plan::{Limits, Node, Partition, Placement, Explained, Topic, TopicLimit, lint};
+use narad_core::plan::{Explained, Limits, Node, Partition, Placement, Topic, TopicLimit, lint};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
@@ -38,7 +38,7 @@ fn sketch() -> impl Strategy<Value = Sketch> {
 }
 
 /// Any placement of a few nodes, topics and tens of partitions.
-fn any_placement() -> impl Strategy<Value = Placement> {
+pub(super) fn any_placement() -> impl Strategy<Value = Placement> {
     let role = prop_oneof![6 => Just(Receiver), 2 => Just(Leaving), 1 => Just(Dead)];
     let roles = prop::collection::vec(role, 1..7);
     let parents = prop::collection::vec(prop::option::of(any::<Index>()), 1..6);
@@ -85,7 +85,7 @@ fn rebuilt(placement: &Placement, topics: Vec<Topic>, rows: Vec<Partition>) -> P
     Placement::new(placement.nodes().to_vec(), topics, rows).expect("still valid")
 }
 
-fn any_limits() -> impl Strategy<Value = Limits> {
+pub(super) fn any_limits() -> impl Strategy<Value = Limits> {
     let counts = (0..6_u32, 0..3_u32, 1..4_u32, 1..4_u32);
     (counts, any::<bool>(), prop::bool::weighted(0.1)).prop_map(|(counts, half, paused)| {
         let (max_in_flight, reserved_for_drain, per_source, per_destination) = counts;
@@ -95,7 +95,7 @@ fn any_limits() -> impl Strategy<Value = Limits> {
 }
 
 /// Limits under which every plan is carried out in the end.
-fn live_limits() -> impl Strategy<Value = Limits> {
+pub(super) fn live_limits() -> impl Strategy<Value = Limits> {
     any_limits().prop_map(|limits| Limits {
         max_in_flight: limits.max_in_flight + 1,
         reserved_for_drain: 0,

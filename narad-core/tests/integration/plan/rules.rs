@@ -7,9 +7,9 @@ use narad_core::plan::{
 };
 
 use super::build::{
-    Dead, Leaving, Receiver, child, id, moves, nodes, one_topic, placement, settled, topic, with,
-    with_role,
- plan };
+    Dead, Leaving, Receiver, child, id, moves, nodes, one_topic, placement, plan, settled, topic,
+    with, with_role,
+};
 
 const THREE: [narad_core::plan::Role; 3] = [Receiver, Receiver, Receiver];
 
