@@ -4,7 +4,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use super::report::Report;
-use super::{Options, plan};
+use super::{Options, plan, replicated};
 
 /// One question with a number for an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum, Serialize)]
@@ -96,7 +96,8 @@ impl Group {
         let wanted: Vec<Bar> = wanted.iter().copied().filter(|bar| bar.group() == self).collect();
         match self {
             Self::Planner => plan::measure(options, &wanted, report),
-            Self::Copy | Self::Producer | Self::Freeze | Self::Replicated | Self::Nats => {
+            Self::Replicated => replicated::measure(options, &wanted, report),
+            Self::Copy | Self::Producer | Self::Freeze | Self::Nats => {
                 for bar in wanted {
                     report.skip(bar, "it is not measured yet");
                 }

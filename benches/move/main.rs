@@ -13,6 +13,7 @@
 
 mod bars;
 mod plan;
+mod replicated;
 mod report;
 mod stats;
 
