@@ -3,8 +3,8 @@
 use clap::ValueEnum;
 use serde::Serialize;
 
-use super::Options;
 use super::report::Report;
+use super::{Options, plan, replicated};
 
 /// One question with a number for an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum, Serialize)]
@@ -92,9 +92,16 @@ pub(crate) fn groups(bars: &[Bar]) -> Vec<Group> {
 
 impl Group {
     /// Measures those of its bars that are wanted.
-    pub(crate) fn measure(self, _options: &Options, wanted: &[Bar], report: &mut Report) {
-        for bar in wanted.iter().filter(|bar| bar.group() == self) {
-            report.skip(*bar, "it is not measured yet");
+    pub(crate) fn measure(self, options: &Options, wanted: &[Bar], report: &mut Report) {
+        let wanted: Vec<Bar> = wanted.iter().copied().filter(|bar| bar.group() == self).collect();
+        match self {
+            Self::Planner => plan::measure(options, &wanted, report),
+            Self::Replicated => replicated::measure(options, &wanted, report),
+            Self::Copy | Self::Producer | Self::Freeze | Self::Nats => {
+                for bar in wanted {
+                    report.skip(bar, "it is not measured yet");
+                }
+            }
         }
     }
 }

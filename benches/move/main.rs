@@ -12,6 +12,8 @@
 //! alike; the first pair is thrown away, and what counts is the median of the ratios of the others.
 
 mod bars;
+mod plan;
+mod replicated;
 mod report;
 mod stats;
 
