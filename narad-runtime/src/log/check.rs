@@ -41,7 +41,8 @@ pub(crate) struct Checker {
     last_append: u64,
     doubt: Option<Damage>,
     damage: Vec<Damage>,
-    index: SparseIndex,
+    /// `None` if nobody will want it: a partition has many segments.
+    index: Option<SparseIndex>,
 }
 
 #[derive(Clone, Debug)]
@@ -69,8 +70,15 @@ impl Checker {
             last_append: 0,
             doubt: None,
             damage: Vec::new(),
-            index: SparseIndex::default(),
+            index: Some(SparseIndex::default()),
         }
+    }
+
+    /// Goes on without an index, which takes most of a check's memory.
+    #[must_use]
+    pub(crate) fn without_index(mut self) -> Self {
+        self.index = None;
+        self
     }
 
     /// Returns the check of a segment without a frame.
@@ -171,7 +179,7 @@ impl Checker {
 
     /// Gives the index away, when the check is over.
     pub(crate) fn into_index(self) -> SparseIndex {
-        self.index
+        self.index.unwrap_or_default()
     }
 
     fn take_file_header(&mut self, bytes: &[u8; FILE_HEADER]) {
@@ -203,7 +211,9 @@ impl Checker {
         self.hwm = self.hwm.max(header.hwm);
         self.epoch = self.epoch.max(header.epoch);
         self.newest_ms = self.newest_ms.max(header.newest_ms);
-        self.index.note(header.base, self.at);
+        if let Some(index) = &mut self.index {
+            index.note(header.base, self.at);
+        }
         self.next = header.base;
         self.part = Part::Payload { header, left: header.payload_bytes as usize, checksum: 0 };
         self.finish_payload();
