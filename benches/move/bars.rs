@@ -3,8 +3,8 @@
 use clap::ValueEnum;
 use serde::Serialize;
 
-use super::Options;
 use super::report::Report;
+use super::{Options, copy};
 
 /// One question with a number for an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum, Serialize)]
@@ -92,7 +92,10 @@ pub(crate) fn groups(bars: &[Bar]) -> Vec<Group> {
 
 impl Group {
     /// Measures those of its bars that are wanted.
-    pub(crate) fn measure(self, _options: &Options, wanted: &[Bar], report: &mut Report) {
+    pub(crate) fn measure(self, options: &Options, wanted: &[Bar], report: &mut Report) {
+        if self == Self::Copy {
+            return copy::measure(options, wanted, report);
+        }
         for bar in wanted.iter().filter(|bar| bar.group() == self) {
             report.skip(*bar, "it is not measured yet");
         }

@@ -12,8 +12,13 @@
 //! alike; the first pair is thrown away, and what counts is the median of the ratios of the others.
 
 mod bars;
+mod copy;
+mod cpu;
+mod peers;
 mod report;
+mod rig;
 mod stats;
+mod volatile;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
