@@ -9,6 +9,7 @@ use narad_core::partition::Checksum;
 
 use super::frame::{FILE_HEADER, FRAME_HEADER, FrameHeader, check_file_header, file_header};
 use super::index::SparseIndex;
+use super::join::join;
 
 /// Most places of damage that are remembered one by one.
 const DAMAGE_MAX: usize = 64;
@@ -29,6 +30,7 @@ pub struct Damage {
 pub(crate) struct Checker {
     segment: Offset,
     fed: u64,
+    /// Of all bytes that were fed, but for a long payload that is being read.
     checksum: u32,
     part: Part,
     /// Position of the header or frame that is being read.
@@ -91,12 +93,11 @@ impl Checker {
     /// Takes the next bytes.
     pub(crate) fn feed(&mut self, bytes: &[u8]) {
         self.fed += bytes.len() as u64;
-        self.checksum = crc32c::crc32c_append(self.checksum, bytes);
         let mut rest = bytes;
         while !rest.is_empty() {
             rest = match &mut self.part {
                 Part::FileHeader { bytes, filled } => {
-                    let rest = fill(bytes, filled, rest);
+                    let rest = fill(bytes, filled, rest, &mut self.checksum);
                     if *filled == FILE_HEADER {
                         let bytes = *bytes;
                         self.take_file_header(&bytes);
@@ -104,16 +105,19 @@ impl Checker {
                     rest
                 }
                 Part::Header { bytes, filled } => {
-                    let rest = fill(bytes, filled, rest);
+                    let rest = fill(bytes, filled, rest, &mut self.checksum);
                     if *filled == FRAME_HEADER {
                         let bytes = *bytes;
                         self.take_header(bytes);
                     }
                     rest
                 }
-                Part::Payload { left, checksum, .. } => {
+                Part::Payload { header, left, checksum } => {
                     let (piece, rest) = rest.split_at((*left).min(rest.len()));
                     *checksum = crc32c::crc32c_append(*checksum, piece);
+                    if !is_long(header) {
+                        self.checksum = crc32c::crc32c_append(self.checksum, piece);
+                    }
                     *left -= piece.len();
                     self.finish_payload();
                     rest
@@ -134,7 +138,13 @@ impl Checker {
 
     /// Returns the checksum of all bytes that were fed.
     pub(crate) fn checksum(&self) -> Checksum {
-        Checksum(self.checksum)
+        Checksum(match &self.part {
+            Part::Payload { header, left, checksum } if is_long(header) => {
+                let fed = header.payload_bytes as usize - left;
+                join(self.checksum, *checksum, fed as u64)
+            }
+            Part::FileHeader { .. } | Part::Header { .. } | Part::Payload { .. } => self.checksum,
+        })
     }
 
     /// Returns the offset after the last record.
@@ -221,6 +231,9 @@ impl Checker {
 
     fn finish_payload(&mut self) {
         let Part::Payload { header, left: 0, checksum } = &self.part else { return };
+        if is_long(header) {
+            self.checksum = join(self.checksum, *checksum, header.payload_bytes.into());
+        }
         if *checksum != header.payload_checksum {
             self.doubt = self.doubt.or_else(|| Some(self.here()));
         }
@@ -234,9 +247,21 @@ impl Checker {
     }
 }
 
-/// Moves bytes into a buffer until it is full, and returns what is left of them.
-fn fill<'a, const N: usize>(buf: &mut [u8; N], filled: &mut usize, bytes: &'a [u8]) -> &'a [u8] {
+/// Whether a payload is checked once, and its checksum joined to the segment's, rather than twice:
+/// joining takes about as long as going over so many bytes.
+const fn is_long(header: &FrameHeader) -> bool {
+    header.payload_bytes >= 32 << 10
+}
+
+/// Moves bytes into a buffer until it is full, counts them, and returns what is left of them.
+fn fill<'a, const N: usize>(
+    buf: &mut [u8; N],
+    filled: &mut usize,
+    bytes: &'a [u8],
+    checksum: &mut u32,
+) -> &'a [u8] {
     let (piece, rest) = bytes.split_at((N - *filled).min(bytes.len()));
+    *checksum = crc32c::crc32c_append(*checksum, piece);
     buf[*filled..*filled + piece.len()].copy_from_slice(piece);
     *filled += piece.len();
     rest
