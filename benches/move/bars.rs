@@ -4,7 +4,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use super::report::Report;
-use super::{Options, copy};
+use super::{Options, copy, producer};
 
 /// One question with a number for an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum, Serialize)]
@@ -93,8 +93,10 @@ pub(crate) fn groups(bars: &[Bar]) -> Vec<Group> {
 impl Group {
     /// Measures those of its bars that are wanted.
     pub(crate) fn measure(self, options: &Options, wanted: &[Bar], report: &mut Report) {
-        if self == Self::Copy {
-            return copy::measure(options, wanted, report);
+        match self {
+            Self::Copy => return copy::measure(options, wanted, report),
+            Self::Producer => return producer::measure(options, wanted, report),
+            Self::Freeze | Self::Planner | Self::Replicated | Self::Nats => {}
         }
         for bar in wanted.iter().filter(|bar| bar.group() == self) {
             report.skip(*bar, "it is not measured yet");

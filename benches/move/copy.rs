@@ -26,7 +26,7 @@ pub(crate) fn measure(options: &Options, wanted: &[Bar], report: &mut Report) {
         match &no_rsync {
             Some(why) => skip(report, wanted, &[Bar::C1, Bar::C4], why),
             None => {
-                let runs = bench.pairs(|| rig.run(LAX), || rsync(&rig, "-a", None));
+                let runs = bench.pairs(|| rig.run(LAX, None), || rsync(&rig, "-a", None));
                 if is(Bar::C1) {
                     report.row(bench.speed(Bar::C1, "rsync -a", &runs, Threshold::AtLeast(2.8)));
                 }
@@ -41,19 +41,20 @@ pub(crate) fn measure(options: &Options, wanted: &[Bar], report: &mut Report) {
             Some(why) => report.skip(Bar::C1, why),
             None => {
                 let same = How { congestion: Some(SAME), ..LAX };
-                let runs = bench.pairs(|| rig.run(same), || rsync(&rig, "-a", Some(SAME)));
+                let runs = bench.pairs(|| rig.run(same, None), || rsync(&rig, "-a", Some(SAME)));
                 let beside = format!("rsync -a, both on {SAME}");
                 report.row(bench.speed(Bar::C1, &beside, &runs, Threshold::AtLeast(2.3)));
             }
         }
-        let runs = bench.pairs(|| rig.run(LAX), || cp(&rig));
+        let runs = bench.pairs(|| rig.run(LAX, None), || cp(&rig));
         report.row(bench.speed(Bar::C1, "cp -r, no network", &runs, Threshold::None));
     }
     if is(Bar::C2) {
         match &no_rsync {
             Some(why) => report.skip(Bar::C2, why),
             None => {
-                let runs = bench.pairs(|| rig.run(DURABLE), || rsync(&rig, "-a --fsync", None));
+                let runs =
+                    bench.pairs(|| rig.run(DURABLE, None), || rsync(&rig, "-a --fsync", None));
                 let least = Threshold::AtLeast(2.3);
                 report.row(bench.speed(Bar::C2, "rsync -a --fsync", &runs, least));
             }
@@ -62,18 +63,19 @@ pub(crate) fn measure(options: &Options, wanted: &[Bar], report: &mut Report) {
             Some(why) => report.skip(Bar::C2, why),
             None => {
                 let same = How { congestion: Some(SAME), ..DURABLE };
-                let runs = bench.pairs(|| rig.run(same), || rsync(&rig, "-a --fsync", Some(SAME)));
+                let runs =
+                    bench.pairs(|| rig.run(same, None), || rsync(&rig, "-a --fsync", Some(SAME)));
                 let beside = format!("rsync -a --fsync, both on {SAME}");
                 report.row(bench.speed(Bar::C2, &beside, &runs, Threshold::AtLeast(2.0)));
             }
         }
-        let runs = bench.pairs(|| rig.run(DURABLE), || plain(&rig));
+        let runs = bench.pairs(|| rig.run(DURABLE, None), || plain(&rig));
         let least = Threshold::AtLeast(0.85);
         report.row(bench.speed(Bar::C2, "write and fsync 64 MiB files", &runs, least));
     }
     if is(Bar::C3) {
         let limit = || raw(&rig, STREAMS, Some(CONGESTION));
-        let runs = bench.pairs(|| rig.run(LAX), limit);
+        let runs = bench.pairs(|| rig.run(LAX, None), limit);
         let beside = "sendfile, splice, 2 streams, no checks";
         report.row(bench.speed(Bar::C3, beside, &runs, Threshold::AtLeast(0.75)));
     }

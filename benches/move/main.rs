@@ -15,6 +15,7 @@ mod bars;
 mod copy;
 mod cpu;
 mod peers;
+mod producer;
 mod report;
 mod rig;
 mod stats;

@@ -23,6 +23,7 @@ use narad_core::time;
 use narad_runtime::broker::{Broker, Standpoint};
 use narad_runtime::copy::{CancelFlag, LiveBytes};
 use narad_runtime::disk::{Disk, RealDisk};
+use narad_runtime::foreground::Foreground;
 use narad_runtime::log::{LogLimits, Record};
 use narad_runtime::net::{Directory, Identity, Inbound, ReplySender, Seams, Transport};
 use narad_runtime::storage::Storage;
@@ -121,17 +122,22 @@ impl Rig {
     }
 
     /// Moves the partition to a node that has nothing, from the first look at the row to the flip.
-    pub(crate) fn run(&self, how: How<'_>) -> Run {
+    /// Gives way to a foreground if there is one.
+    pub(crate) fn run(&self, how: How<'_>, foreground: Option<&Arc<Foreground>>) -> Run {
         let dir = self.fresh();
         let disk: Arc<dyn Disk> = Arc::new(RealDisk::new(dir).expect("a disk"));
         let disk = if how.is_durable { disk } else { Arc::new(Volatile(disk)) };
         let store = Arc::new(SegmentStore::new(disk, LogLimits::default()).expect("a disk"));
         let storage = Arc::new(Storage::new(store, Arc::new(Broker::new(Arc::new(Registered)))));
         let (_served, address) = self.serve(how);
+        let mut throttle = Throttle::on_real_time(how.rate);
+        if let Some(foreground) = foreground {
+            throttle = throttle.yielding_to(Arc::clone(foreground));
+        }
         let client = Arc::new(Client::new(
             identity(DESTINATION),
             Arc::new(Place(address)),
-            Arc::new(Throttle::on_real_time(how.rate)),
+            Arc::new(throttle),
             Settings::default(),
         ));
         let (begin, cpu) = (Instant::now(), cpu_seconds());

@@ -33,6 +33,7 @@ use tokio_util::sync::CancellationToken;
 use crate::broker::Broker;
 use crate::clock::BootClock;
 use crate::copy::LiveBytes;
+use crate::foreground::Foreground;
 use crate::http;
 use crate::log::LogLimits;
 use crate::net::{Identity, Seams, Transport};
@@ -145,11 +146,15 @@ impl Server {
         topics.learn(&state);
         let disk = data_dir.disk();
         let data_dir = Arc::new(Mutex::new(data_dir));
-        let rate = state.policy().copy_rate_bytes_per_second;
-        let throttle = Arc::new(Throttle::on_real_time(rate));
+        let foreground = Arc::new(Foreground::default());
+        let mut throttle = Throttle::on_real_time(state.policy().copy_rate_bytes_per_second);
+        if settings.transfer.yields_to_producers {
+            throttle = throttle.yielding_to(Arc::clone(&foreground));
+        }
+        let throttle = Arc::new(throttle);
         let ground = Arc::new(Ground::new(clock));
-        let broker =
-            Arc::new(Broker::with_limits(Arc::clone(&ground) as _, settings.consumers.limits()));
+        let broker = Broker::with_limits(Arc::clone(&ground) as _, settings.consumers.limits());
+        let broker = Arc::new(broker.timed_by(Arc::clone(&foreground)));
         let who = Identity {
             cluster: admitted.cluster,
             node: admitted.node,
@@ -158,7 +163,7 @@ impl Server {
 
         let (inbox, letters) = std::sync::mpsc::channel();
         let handle = NodeHandle::new(inbox);
-        let (accepting, waiting) = accepting::open(disk, settings, &handle)?;
+        let (accepting, waiting) = accepting::open(disk, settings, &handle, &foreground)?;
         let ingress = Arc::clone(&accepting.ingress);
         let cancel = CancellationToken::new();
         let bulk = Arc::new(transfer::Server::new(
@@ -179,6 +184,7 @@ impl Server {
         let peer_addr = local(&peer)?;
         let net = crate::net::Settings {
             listens_at: Some(me.addrs.peer.clone()),
+            congestion: settings.transfer.congestion(),
             ..crate::net::Settings::default()
         };
         let transport = Arc::new(Transport::start(who, peer, seams, net, &cancel));

@@ -24,6 +24,7 @@ pub(super) enum Slot<'a> {
     Size(&'a mut u64),
     Count(&'a mut u32),
     Switch(&'a mut bool),
+    Word(&'a mut String),
     Address(&'a mut String),
     OptionalAddress(&'a mut Option<String>),
     Name(&'a mut Option<Name>),
@@ -60,6 +61,10 @@ impl Key {
                 Some(on) => *slot = on,
                 None => return refuse("true or false"),
             },
+            Slot::Word(slot) => match text {
+                Some(text) if is_word(text) => *slot = text.into(),
+                Some(_) | None => return refuse("a name of letters, digits, _ and -, in quotes"),
+            },
             Slot::Address(slot) => *slot = address(text.unwrap_or_default())?,
             Slot::OptionalAddress(slot) => *slot = Some(address(text.unwrap_or_default())?),
             Slot::Name(slot) => match text.map(Name::new) {
@@ -82,7 +87,7 @@ impl Key {
             Slot::Size(slot) => format!("{:?}", show_size(*slot)),
             Slot::Count(slot) => slot.to_string(),
             Slot::Switch(slot) => slot.to_string(),
-            Slot::Address(slot) => format!("{slot:?}"),
+            Slot::Word(slot) | Slot::Address(slot) => format!("{slot:?}"),
             Slot::OptionalAddress(slot) => format!("{:?}", slot.as_ref()?),
             Slot::Name(slot) => format!("{:?}", slot.as_ref()?.as_str()),
             Slot::Path(slot) => toml::Value::String(slot.to_string_lossy().into()).to_string(),
@@ -111,6 +116,12 @@ impl Given<'_> {
             Self::Text(text) => text.trim().parse().ok(),
         }
     }
+}
+
+/// Whether a text is a name as the kernel has them, of at most 15 bytes.
+fn is_word(text: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+    (1..16).contains(&text.len()) && text.bytes().all(allowed)
 }
 
 /// Reads `host:port`; says what is allowed otherwise.
@@ -218,6 +229,10 @@ static KEYS: &[Key] = keys! {
     "freeze.admission_max" Duration node.freeze_admission_max:
         "How long a freeze waits for an append under way."
 
+    "transfer.congestion_control" Word transfer.congestion_control:
+        "Congestion control of the connections to this node, or system: BBR halves copies over short links."
+    "transfer.yields_to_producers" Switch transfer.yields_to_producers:
+        "Whether copies give way while producers wait for the disk much longer than usual."
 
     "raft.tick" Duration raft.tick:
         "One tick of the replicated log."
