@@ -42,6 +42,9 @@ pub trait Standpoint: Send + Sync {
     fn now(&self) -> Instant;
     /// Returns what the node as a whole may do.
     fn authority(&self) -> Authority;
+    /// Is told of each append that has ended, before it is asked whether that may be acknowledged; for
+    /// tests that stop a process there.
+    fn appended(&self) {}
 }
 
 /// A batch that was made durable and may be acknowledged.
@@ -199,6 +202,7 @@ impl Slot {
     ) -> Result<Committed, SlotError> {
         let pending = self.begin(claimed)?;
         let appended = pending.append(records);
+        self.standpoint.appended();
         self.finish(pending, appended)
     }
 

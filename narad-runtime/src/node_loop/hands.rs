@@ -53,6 +53,10 @@ impl Standpoint for Ground {
     fn authority(&self) -> Authority {
         *self.authority.read().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn appended(&self) {
+        super::failpoint::acknowledging();
+    }
 }
 
 /// Makes the next incarnation durable.
