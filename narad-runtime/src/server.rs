@@ -10,6 +10,7 @@ mod error;
 mod identity;
 mod node_service;
 mod opening;
+mod rates;
 mod receiving;
 mod run;
 mod topics;
@@ -44,7 +45,7 @@ use crate::service::Service;
 use crate::settings::Settings;
 use crate::store::data_dir::DataDir;
 use crate::store::{PartitionStore, SegmentStore};
-use crate::transfer::{self, Client, Throttle};
+use crate::transfer::{self, Client};
 use crate::wire::handshake::ClusterId;
 
 use accepting::Accepting;
@@ -52,6 +53,7 @@ use book::{Book, Clerk};
 pub use error::ServerError;
 pub use node_service::NodeService;
 use opening::{open_raft, open_store};
+use rates::Rates;
 use receiving::Receiving;
 pub use run::run;
 use topics::Topics;
@@ -147,11 +149,8 @@ impl Server {
         let disk = data_dir.disk();
         let data_dir = Arc::new(Mutex::new(data_dir));
         let foreground = Arc::new(Foreground::default());
-        let mut throttle = Throttle::on_real_time(state.policy().copy_rate_bytes_per_second);
-        if settings.transfer.yields_to_producers {
-            throttle = throttle.yielding_to(Arc::clone(&foreground));
-        }
-        let throttle = Arc::new(throttle);
+        let first = Some(Arc::clone(&foreground)).filter(|_| settings.transfer.yields_to_producers);
+        let rates = Rates::new(admitted.node, &state, first);
         let ground = Arc::new(Ground::new(clock));
         let broker = Broker::with_limits(Arc::clone(&ground) as _, settings.consumers.limits());
         let broker = Arc::new(broker.timed_by(Arc::clone(&foreground)));
@@ -168,7 +167,7 @@ impl Server {
         let cancel = CancellationToken::new();
         let bulk = Arc::new(transfer::Server::new(
             Arc::new(LiveBytes::new(Arc::clone(&broker))),
-            Arc::clone(&throttle),
+            Arc::clone(&rates.leaving),
             transfer::Settings::default(),
         ));
         let seams = Seams {
@@ -196,7 +195,7 @@ impl Server {
         let client = Client::new(
             who,
             Arc::clone(&book) as _,
-            Arc::clone(&throttle),
+            Arc::clone(&rates.arriving),
             transfer::Settings::default(),
         );
         let hands = Hands::new(
@@ -230,7 +229,7 @@ impl Server {
         }
         let counters = Arc::new(Counters::default());
         let clerk =
-            Clerk::new(Arc::clone(&book), Arc::clone(&topics), throttle, Arc::clone(&data_dir));
+            Clerk::new(Arc::clone(&book), Arc::clone(&topics), rates, Arc::clone(&data_dir));
         let thread = NodeLoop::new(
             replica,
             letters,

@@ -176,7 +176,13 @@ static KEYS: &[Key] = keys! {
     "policy.voters_max" Count policy.voters_max:
         "Voters up to which joining nodes are given a vote."
     "policy.copy_rate_bytes_per_second" Size policy.copy_rate_bytes_per_second:
-        "What one node copies per second; 0 is unlimited."
+        "What one node copies per second, in and out together; 0 is unlimited."
+    "policy.copy_in_bytes_per_second" Size policy.copy_in_bytes_per_second:
+        "What one node receives per second; 0 is no limit of its own."
+    "policy.copy_out_bytes_per_second" Size policy.copy_out_bytes_per_second:
+        "What one node sends per second; 0 is no limit of its own."
+    "policy.cluster_copy_rate_bytes_per_second" Size policy.cluster_copy_rate_bytes_per_second:
+        "What all nodes together copy per second; 0 is unlimited."
     "policy.lease" Duration policy.lease:
         "How long a heartbeat lets an owner commit to a partition that is moving."
     "policy.clock_rate_error_percent" Count policy.clock_rate_error_percent:

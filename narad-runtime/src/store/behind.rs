@@ -16,12 +16,14 @@ use std::time::Duration;
 use crate::disk::{DiskError, DiskFile};
 use crate::log::lock;
 
-/// Unsynced bytes of a file at which a sync is begun. Smaller keeps other syncs shorter, and makes
-/// more of them.
-pub(super) const STEP_BYTES: u64 = 8 << 20;
+/// Unsynced bytes of a file at which a sync is begun, if none is under way. Smaller lets a commit that
+/// comes between wait for less, and costs a fast copy some speed; at 8 MiB the p99 of a producer's
+/// commits is twice as long.
+const STEP_BYTES: u64 = 2 << 20;
 
-/// Unsynced bytes of a file above which its writer waits.
-pub(super) const AHEAD_BYTES_MAX: u64 = 16 << 20;
+/// Unsynced bytes of a file above which its writer waits: no sync of anybody's waits behind more than
+/// this of each stream.
+pub(crate) const AHEAD_BYTES_MAX: u64 = 16 << 20;
 
 /// Threads of one store: as many as a copy has streams.
 const THREADS_MAX: usize = 2;
