@@ -277,20 +277,24 @@ mod tests {
 
     /// A segment of data frames of one record each; every second one begins an append.
     fn segment(payloads: &[u8]) -> Vec<u8> {
+        segment_of(payloads.iter().map(|&length| vec![length; usize::from(length)]))
+    }
+
+    fn segment_of(payloads: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
         let mut bytes = file_header(BASE).to_vec();
-        for (at, &length) in payloads.iter().enumerate() {
-            let payload = vec![length; usize::from(length)];
+        for (at, payload) in payloads.enumerate() {
+            let length = payload.len();
             let base = Offset(BASE.0 + at as u64);
             let header = FrameHeader {
                 kind: Kind::Data,
                 begins_append: at % 2 == 0,
-                payload_bytes: u32::from(length),
+                payload_bytes: u32::try_from(length).unwrap(),
                 payload_checksum: crc32c::crc32c(&payload),
                 count: 1,
                 base,
                 hwm: BASE,
                 epoch: Epoch(3),
-                newest_ms: Some(i64::from(length)),
+                newest_ms: Some(i64::try_from(length).unwrap()),
             };
             bytes.extend_from_slice(&header.encode(BASE, bytes.len() as u64));
             bytes.extend_from_slice(&payload);
@@ -329,6 +333,30 @@ mod tests {
             let whole = check([&bytes[..]]);
             let pieced = check(bytes.chunks(piece));
             prop_assert_eq!(findings(&whole), findings(&pieced));
+        }
+
+        /// Long payloads are gone over once; that shows nowhere.
+        #[test]
+        fn a_long_payload_is_checked_as_a_short_one(
+            lengths in proptest::collection::vec(30_000..40_000_usize, 1..4),
+            cut in 0..50_000_usize,
+            piece in 1..20_000_usize,
+            damage in proptest::option::of(any::<prop::sample::Index>()),
+        ) {
+            let mut bytes = segment_of(lengths.iter().map(|length| vec![7; *length]));
+            if let Some(at) = damage {
+                let at = at.index(bytes.len());
+                bytes[at] ^= 1;
+            }
+            bytes.truncate(bytes.len() - cut.min(bytes.len()));
+            let mut checker = Checker::new(BASE);
+            let mut fed = 0;
+            for piece in bytes.chunks(piece) {
+                checker.feed(piece);
+                fed += piece.len();
+                prop_assert_eq!(checker.checksum(), Checksum(crc32c::crc32c(&bytes[..fed])));
+            }
+            prop_assert_eq!(findings(&checker), findings(&check([&bytes[..]])));
         }
 
         /// H16: what is left after the cut is whole, and nothing in front of a later append is cut.

@@ -273,3 +273,6 @@ impl Shared {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
