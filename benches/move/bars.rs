@@ -56,7 +56,8 @@ impl Bar {
         Self::value_variants().to_vec()
     }
 
-    fn group(self) -> Group {
+    /// Returns the group that it is measured with.
+    pub(crate) fn group(self) -> Group {
         match self {
             Self::C1 | Self::C2 | Self::C3 | Self::C4 => Group::Copy,
             Self::C6 | Self::C7 | Self::C8 => Group::Producer,
@@ -91,6 +92,18 @@ pub(crate) fn groups(bars: &[Bar]) -> Vec<Group> {
 }
 
 impl Group {
+    /// Returns the name of its plot.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Copy => "copy",
+            Self::Producer => "producer",
+            Self::Freeze => "freeze",
+            Self::Planner => "planner",
+            Self::Replicated => "replicated",
+            Self::Nats => "nats",
+        }
+    }
+
     /// Measures those of its bars that are wanted.
     pub(crate) fn measure(self, options: &Options, wanted: &[Bar], report: &mut Report) {
         match self {

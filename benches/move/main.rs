@@ -14,7 +14,9 @@
 mod bars;
 mod copy;
 mod cpu;
+mod machine;
 mod peers;
+mod plot;
 mod producer;
 mod report;
 mod rig;

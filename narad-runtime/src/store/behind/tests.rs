@@ -190,29 +190,26 @@ fn a_checkpoint_syncs_what_was_not_synced_behind_the_writer() {
 /// A writer does not run away from a disk that is slower than what comes.
 #[test]
 fn a_writer_waits_when_it_is_too_far_ahead() {
-    let (disk, store) = store();
+    let disk = Behind::default();
+    let file = disk.open(Path::new("0.seg"), Open::Create).unwrap();
+    let (written, syncer) = (Written::new(file, 0), Syncer::default());
     disk.told.waits.store(true, Ordering::Release);
-    let mut writer = store.stage_writer(P, BASE, 0).unwrap();
-    let written = Arc::new(AtomicU64::new(0));
-    let writing = std::thread::spawn({
-        let written = Arc::clone(&written);
-        move || {
-            while written.load(Ordering::Acquire) <= 2 * AHEAD_BYTES_MAX {
-                writer.write(&step()).unwrap();
-                written.fetch_add(STEP_BYTES, Ordering::AcqRel);
+    let steps = AtomicU64::new(0);
+    let most = AHEAD_BYTES_MAX / STEP_BYTES;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for step in 1..=3 * most {
+                written.grown(step * STEP_BYTES, Some(&syncer)).unwrap();
+                steps.fetch_add(1, Ordering::AcqRel);
             }
-            writer.finish()
-        }
+        });
+        let noted = || lock(&written.progress).bytes / STEP_BYTES;
+        eventually("the writer is as far ahead as it may be", || noted() == most + 1);
+        // The step that went too far has not returned.
+        assert_eq!((steps.load(Ordering::Acquire), noted()), (most, most + 1));
+        disk.told.waits.store(false, Ordering::Release);
     });
-    let ahead = || written.load(Ordering::Acquire);
-    eventually("the writer is far ahead", || ahead() == AHEAD_BYTES_MAX);
-    // The write that went too far has not returned.
-    let path = crate::log::side::segment_path(&crate::store::staging_dir(P), BASE);
-    let length = || disk.metadata(&path).unwrap().unwrap().bytes;
-    eventually("one more is written", || length() == AHEAD_BYTES_MAX + STEP_BYTES);
-    assert_eq!((ahead(), length()), (AHEAD_BYTES_MAX, AHEAD_BYTES_MAX + STEP_BYTES));
-    disk.told.waits.store(false, Ordering::Release);
-    writing.join().unwrap();
+    assert_eq!(steps.load(Ordering::Acquire), 3 * most);
 }
 
 /// While a checkpoint syncs, others begin and end writing: nobody waits for its sync.
