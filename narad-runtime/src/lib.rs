@@ -53,6 +53,8 @@ pub mod demo;
 #[cfg(feature = "log")]
 pub mod disk;
 #[cfg(feature = "log")]
+pub mod foreground;
+#[cfg(feature = "log")]
 mod group;
 #[cfg(feature = "http")]
 pub mod http;

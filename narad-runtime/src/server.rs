@@ -10,6 +10,7 @@ mod error;
 mod identity;
 mod node_service;
 mod opening;
+mod rates;
 mod receiving;
 mod run;
 mod topics;
@@ -33,6 +34,7 @@ use tokio_util::sync::CancellationToken;
 use crate::broker::Broker;
 use crate::clock::BootClock;
 use crate::copy::LiveBytes;
+use crate::foreground::Foreground;
 use crate::http;
 use crate::log::LogLimits;
 use crate::metrics::Metrics;
@@ -44,7 +46,7 @@ use crate::service::Service;
 use crate::settings::Settings;
 use crate::store::data_dir::DataDir;
 use crate::store::{PartitionStore, SegmentStore};
-use crate::transfer::{self, Client, Throttle};
+use crate::transfer::{self, Client};
 use crate::wire::handshake::ClusterId;
 
 use accepting::Accepting;
@@ -52,6 +54,7 @@ use book::{Book, Clerk};
 pub use error::ServerError;
 pub use node_service::NodeService;
 use opening::{open_raft, open_store};
+use rates::Rates;
 use receiving::Receiving;
 pub use run::run;
 use topics::Topics;
@@ -147,11 +150,12 @@ impl Server {
         topics.learn(&state);
         let disk = data_dir.disk();
         let data_dir = Arc::new(Mutex::new(data_dir));
-        let rate = state.policy().copy_rate_bytes_per_second;
-        let throttle = Arc::new(Throttle::on_real_time(rate));
+        let foreground = Arc::new(Foreground::default());
+        let first = Some(Arc::clone(&foreground)).filter(|_| settings.transfer.yields_to_producers);
+        let rates = Rates::new(admitted.node, &state, first);
         let ground = Arc::new(Ground::new(clock));
-        let broker =
-            Arc::new(Broker::with_limits(Arc::clone(&ground) as _, settings.consumers.limits()));
+        let broker = Broker::with_limits(Arc::clone(&ground) as _, settings.consumers.limits());
+        let broker = Arc::new(broker.timed_by(Arc::clone(&foreground)));
         let who = Identity {
             cluster: admitted.cluster,
             node: admitted.node,
@@ -160,12 +164,12 @@ impl Server {
 
         let (inbox, letters) = std::sync::mpsc::channel();
         let handle = NodeHandle::new(inbox);
-        let (accepting, waiting) = accepting::open(disk, settings, &handle)?;
+        let (accepting, waiting) = accepting::open(disk, settings, &handle, &foreground)?;
         let ingress = Arc::clone(&accepting.ingress);
         let cancel = CancellationToken::new();
         let bulk = Arc::new(transfer::Server::new(
             Arc::new(LiveBytes::new(Arc::clone(&broker))),
-            Arc::clone(&throttle),
+            Arc::clone(&rates.leaving),
             transfer::Settings::default(),
         ));
         let seams = Seams {
@@ -181,6 +185,7 @@ impl Server {
         let peer_addr = local(&peer)?;
         let net = crate::net::Settings {
             listens_at: Some(me.addrs.peer.clone()),
+            congestion: settings.transfer.congestion(),
             ..crate::net::Settings::default()
         };
         let transport = Arc::new(Transport::start(who, peer, seams, net, &cancel));
@@ -192,7 +197,7 @@ impl Server {
         let client = Client::new(
             who,
             Arc::clone(&book) as _,
-            Arc::clone(&throttle),
+            Arc::clone(&rates.arriving),
             transfer::Settings::default(),
         );
         let hands = Hands::new(
@@ -226,7 +231,7 @@ impl Server {
         }
         let (counters, metrics) = (Arc::new(Counters::default()), Arc::new(Metrics::new()));
         let clerk =
-            Clerk::new(Arc::clone(&book), Arc::clone(&topics), throttle, Arc::clone(&data_dir));
+            Clerk::new(Arc::clone(&book), Arc::clone(&topics), rates, Arc::clone(&data_dir));
         let thread = NodeLoop::new(
             replica,
             letters,

@@ -9,8 +9,9 @@ use narad_core::ids::{Attempt, ByteCount, Offset, PartitionId, TopicId};
 use narad_core::partition::{Boundary, Manifest, Recovered, Sidecar, Staged, Verified};
 use narad_core::planted::{Bug, is_planted};
 
+use super::behind::Syncer;
 use super::layout::{self, CREATING, PARTITIONS, STAGING, TRASH};
-use super::staging::Staging;
+use super::staging::{self, Staging};
 use super::{
     Found, Kept, PartitionLog, PartitionStore, Problem, Receipt, StageWriter, StoreError, Swept,
     Trashed, What, kept, manifest, trash, writer,
@@ -23,6 +24,8 @@ use crate::log::{FormatError, LogError, LogLimits, Record, SegmentLog, lock, sid
 pub struct SegmentStore {
     pub(super) disk: Arc<dyn Disk>,
     limits: LogLimits,
+    /// Who syncs behind those who write copies; nobody where the disk does not want it.
+    syncer: Option<Syncer>,
     state: Mutex<State>,
 }
 
@@ -57,7 +60,8 @@ impl SegmentStore {
         disk.create_dir_all(Path::new(PARTITIONS))?;
         disk.create_dir_all(Path::new(TRASH))?;
         disk.sync_dir(Path::new(""))?;
-        Ok(Self { disk, limits, state: Mutex::default() })
+        let syncer = disk.syncs_behind().then(Syncer::default);
+        Ok(Self { disk, limits, syncer, state: Mutex::default() })
     }
 
     pub(super) fn exists(&self, path: &Path) -> Result<bool, DiskError> {
@@ -288,7 +292,7 @@ impl PartitionStore for SegmentStore {
         base: Offset,
         position: u64,
     ) -> Result<Box<dyn StageWriter>, StoreError> {
-        writer::begin(&*self.disk, &self.staging(p)?, base, position)
+        writer::begin(&*self.disk, &self.staging(p)?, self.syncer.as_ref(), base, position)
     }
 
     fn staged(&self, p: PartitionId) -> Result<Vec<Staged>, StoreError> {
@@ -305,7 +309,8 @@ impl PartitionStore for SegmentStore {
     /// Order: the named files; their names; the manifest; the directories above.
     fn checkpoint(&self, manifest: &Manifest) -> Result<(), StoreError> {
         let p = manifest.partition;
-        lock(&*self.staging(p)?).checkpoint(&*self.disk, manifest)?;
+        let staging = self.staging(p)?;
+        staging::checkpoint(&staging, &*self.disk, manifest)?;
         self.disk.sync_dir(&layout::partition_dir(p))?;
         self.sync_parents(p)?;
         Ok(())
@@ -313,7 +318,10 @@ impl PartitionStore for SegmentStore {
 
     /// Order: the manifest; then files are removed, cut and synced; then their names.
     fn trim_staging(&self, p: PartitionId, keep: &[Staged]) -> Result<(), StoreError> {
-        lock(&*self.staging(p)?).trim(&*self.disk, keep)
+        let staging = self.staging(p)?;
+        let turn = Arc::clone(&lock(&staging).turn);
+        let _turn = lock(&turn);
+        lock(&staging).trim(&*self.disk, keep)
     }
 
     fn verify(&self, p: PartitionId, boundary: &Boundary) -> Result<Verified, StoreError> {
