@@ -61,19 +61,14 @@ impl Key {
                 Some(on) => *slot = on,
                 None => return refuse("true or false"),
             },
-<<<<<<< HEAD
             Slot::Address(slot) => *slot = address_as(self.port(), text.unwrap_or_default())?,
             Slot::OptionalAddress(slot) => {
                 *slot = Some(address_as(self.port(), text.unwrap_or_default())?);
             }
-=======
             Slot::Word(slot) => match text {
                 Some(text) if is_word(text) => *slot = text.into(),
                 Some(_) | None => return refuse("a name of letters, digits, _ and -, in quotes"),
             },
-            Slot::Address(slot) => *slot = address(text.unwrap_or_default())?,
-            Slot::OptionalAddress(slot) => *slot = Some(address(text.unwrap_or_default())?),
->>>>>>> speed-copy
             Slot::Name(slot) => match text.map(Name::new) {
                 Some(Ok(name)) => *slot = Some(name),
                 Some(Err(error)) => return Err(format!("such as narad-1: {error}")),
@@ -130,22 +125,18 @@ impl Given<'_> {
     }
 }
 
-<<<<<<< HEAD
-/// Where nodes listen for each other unless told otherwise.
-const PEER_PORT: u16 = 7400;
-/// Where they listen for operators and clients.
-const HTTP_PORT: u16 = 7401;
-
-/// Reads a peer's `host:port`; says what is allowed otherwise.
-=======
 /// Whether a text is a name as the kernel has them, of at most 15 bytes.
 fn is_word(text: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
     (1..16).contains(&text.len()) && text.bytes().all(allowed)
 }
 
-/// Reads `host:port`; says what is allowed otherwise.
->>>>>>> speed-copy
+/// Where nodes listen for each other unless told otherwise.
+const PEER_PORT: u16 = 7400;
+/// Where they listen for operators and clients.
+const HTTP_PORT: u16 = 7401;
+
+/// Reads a peer's `host:port`; says what is allowed otherwise.
 pub(crate) fn address(text: &str) -> Result<String, String> {
     address_as(PEER_PORT, text)
 }
