@@ -70,7 +70,7 @@ use crate::proposals::Proposals;
 use crate::time::Instant;
 
 pub use asks::{Ask, AskError, Loss, Said};
-pub use observe::Note;
+pub use observe::{News, Note};
 pub use operation::{
     CallFault, Gating, GatingOutcome, Operation, Outcome, Salvaged, Shipping, ShippingOutcome,
     Staging, StagingOutcome,
@@ -203,6 +203,7 @@ pub struct Node {
     handoffs: BTreeMap<PartitionId, Handoff>,
     /// Reigns that are over while their gates may not know it yet.
     closing: BTreeSet<PartitionId>,
+    news: News,
     /// How far the log was applied when no gate served a reign that is over.
     stood: LogIndex,
     movers: BTreeMap<PartitionId, Mover>,
@@ -269,6 +270,7 @@ impl Node {
             hosts: BTreeMap::new(),
             handoffs: BTreeMap::new(),
             closing: BTreeSet::new(),
+            news: News::default(),
             stood: LogIndex(0),
             movers: BTreeMap::new(),
             agenda: Agenda::default(),
