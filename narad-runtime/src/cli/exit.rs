@@ -23,7 +23,7 @@ pub enum ExitCode {
     Unavailable = 5,
     /// A promise was not kept (demo).
     PromiseBroken = 6,
-    /// The data directory is in use or belongs to another node.
+    /// The data directory is in use, belongs to another node, or cannot be read and written.
     DataDirectory = 7,
     /// A disk is full.
     DiskFull = 8,
@@ -40,7 +40,10 @@ impl ExitCode {
         (Self::Refused, "the cluster refused, with reasons; nothing was changed"),
         (Self::Unavailable, "no node, leader or owner could be reached, or an answer was lost"),
         (Self::PromiseBroken, "a promise was not kept (demo)"),
-        (Self::DataDirectory, "the data directory is in use or belongs to another node"),
+        (
+            Self::DataDirectory,
+            "the data directory is in use, another node's, or cannot be read and written",
+        ),
         (Self::DiskFull, "a disk is full"),
         (Self::Interrupted, "it was interrupted before it was done"),
     ];
