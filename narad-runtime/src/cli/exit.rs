@@ -159,8 +159,8 @@ fn refusal(status: u16, code: &str, message: String) -> Failure {
         }
         "outcome_unknown" => "look whether it was done before you ask again",
         "disk_full" => {
-            "free space on that node, or move partitions away from it; narad cluster salvage shows \
-             what is kept there of what was deleted or has moved, and drops it"
+            "what was deleted or has moved lies in quarantine for a while, and takes its space until \
+             then: narad cluster salvage drop frees it"
         }
         "removed" | "stopped" => "name a node that runs with --admin http://HOST:PORT",
         "too_large" => "send less at once, or raise the limit under [http] in the node's file",
