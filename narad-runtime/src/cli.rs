@@ -170,7 +170,13 @@ fn open(
     let Some(path) = path.filter(|path| path.as_os_str() != "-") else {
         return Ok(std::mem::replace(&mut terminal.input, Box::new(std::io::empty())));
     };
-    match std::fs::File::open(&path) {
+    let opened = std::fs::File::open(&path);
+    // A directory can be opened, and fails only when somebody reads it.
+    if opened.as_ref().is_ok_and(|file| file.metadata().is_ok_and(|found| found.is_dir())) {
+        let message = format!("{} is a directory", path.display());
+        return Err(Failure::new(ExitCode::Usage, message));
+    }
+    match opened {
         Ok(file) => Ok(Box::new(std::io::BufReader::new(file))),
         Err(error) => {
             let message = format!("{} cannot be read: {error}", path.display());

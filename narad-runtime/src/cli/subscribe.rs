@@ -42,7 +42,7 @@ pub struct SubArgs {
     #[arg(long, short)]
     follow: bool,
     /// How long nobody else gets a record that was received and not printed yet; no longer than the
-    /// nodes allow (consumers.visibility_max, 12h)
+    /// nodes allow, which is 12h unless they are configured otherwise
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "30s")]
     visibility: Duration,
     /// Only read, from the acknowledged position on

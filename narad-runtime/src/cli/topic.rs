@@ -112,7 +112,13 @@ pub(super) async fn run(
         }
         TopicCommand::Delete { name } => {
             client.delete_topic(&name).await?;
-            if json { Ok(()) } else { terminal.print(&format!("{name} is deleted")) }
+            if json {
+                return Ok(());
+            }
+            terminal.print(&format!("{name} is deleted"))?;
+            terminal
+                .note("its logs lie in quarantine for a while: narad cluster salvage shows them");
+            Ok(())
         }
     }
 }

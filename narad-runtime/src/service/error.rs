@@ -71,8 +71,7 @@ pub enum ServiceError {
     },
     /// There is no room left.
     #[error(
-        "the node's disk is full: move partitions away or free space (what was deleted or has moved \
-         stays in quarantine for a while: narad cluster salvage lists it, and drops it)"
+        "the node's disk is full: move partitions away, or drop what narad cluster salvage lists"
     )]
     DiskFull,
     /// The node's ingress log is full: what it has accepted waits for its owners.

@@ -69,7 +69,8 @@ pub(crate) struct State {
     pub(crate) salvage: SalvageView,
     pub(crate) leaderless: bool,
     pub(crate) unregistered: bool,
-    pub(crate) removed: bool,
+    /// Nodes that were taken out.
+    pub(crate) removed: Vec<String>,
     /// What the next decommission is answered.
     pub(crate) decommission: Option<ServiceError>,
     pub(crate) faults: VecDeque<Fault>,
@@ -318,7 +319,7 @@ impl Node {
 impl Service for Node {
     async fn readiness(&self) -> Readiness {
         let ready = !self.cluster.state().unregistered;
-        let removed = self.cluster.state().removed;
+        let removed = self.cluster.state().removed.contains(&self.name);
         Readiness { ready, removed, waiting: (!ready).then(|| "waits for a leader".into()) }
     }
 
