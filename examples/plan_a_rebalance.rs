@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 
 use narad_core::ids::{ByteCount, NodeId, PartitionId, TopicId};
-use narad_core::plan::{Limits, Node, Partition, Explained, Placement, Role, Topic, lint, plan};
+use narad_core::plan::{Explained, Limits, Node, Partition, Placement, Role, Topic, lint, plan};
 
 /// The topics: one with many partitions, and one that fans out from it.
 const ORDERS: Topic = Topic { id: TopicId(1), parent: None };
