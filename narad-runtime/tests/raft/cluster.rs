@@ -193,7 +193,9 @@ impl Cluster {
         node.life += 1;
         let (mut raft, restored) = Raft::open(config, node.disk.clone()).expect("a sound disk");
         if voices {
-            raft.speak_by(Box::new(move |message| spoken.lock().unwrap().push((id, message))));
+            raft.speak_by(Box::new(move |message| {
+                spoken.lock().expect("nobody panics").push((id, message))
+            }));
         }
         node.raft = Some(raft);
         node.machine = restored.map_or_else(Machine::default, |restored| {
@@ -249,7 +251,7 @@ impl Cluster {
             }
             self.judge(id, &out);
             // What was said before a failure is under way, like anything else.
-            self.queue.extend(self.spoken.lock().unwrap().drain(..));
+            self.queue.extend(self.spoken.lock().expect("nobody panics").drain(..));
             self.queue.extend(out.messages.into_iter().map(|message| (id, message)));
             if stopped || !(out.more || out.wants_snapshot && snapshots) {
                 return;

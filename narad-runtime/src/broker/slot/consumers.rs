@@ -97,7 +97,7 @@ impl Consumers {
 
     /// Returns the position if it is to be made durable. Until something else is done with the
     /// cursor there is no other.
-    fn to_save(&mut self) -> Option<Position> {
+    fn take_unsaved(&mut self) -> Option<Position> {
         self.is_listed = false;
         let cursor = self.cursor.as_mut().filter(|_| self.opening == self.openings);
         cursor.and_then(Cursor::to_save)
@@ -351,7 +351,7 @@ impl Slot {
     /// [detached]: Self::detach
     pub fn store_position_in(&self, log: &dyn PartitionLog) -> Result<(), LogError> {
         let _storing = lock(&self.storing);
-        let position = self.lock().consumers.to_save();
+        let position = self.lock().consumers.take_unsaved();
         let Some(position) = position else { return Ok(()) };
         let stored = log.set_position(position);
         if stored.is_err()
