@@ -12,6 +12,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use narad_core::cursor;
 use narad_core::ids::PartitionId;
 
+use crate::foreground::Foreground;
 pub use batch::{Batcher, ProduceError};
 pub use deliver::NotTaken;
 pub use slot::{
@@ -32,6 +33,7 @@ pub struct Seat {
 pub struct Broker {
     standpoint: Arc<dyn Standpoint>,
     limits: cursor::Limits,
+    foreground: Option<Arc<Foreground>>,
     seats: RwLock<BTreeMap<PartitionId, Seat>>,
     unsaved: Arc<Unsaved>,
 }
@@ -50,7 +52,15 @@ impl Broker {
 
     /// Makes a broker of whose partitions the consumers may each take so much.
     pub fn with_limits(standpoint: Arc<dyn Standpoint>, limits: cursor::Limits) -> Self {
-        Self { standpoint, limits, seats: RwLock::default(), unsaved: Arc::default() }
+        let (seats, unsaved) = (RwLock::default(), Arc::default());
+        Self { standpoint, limits, foreground: None, seats, unsaved }
+    }
+
+    /// Has its producers tell how long their commits take.
+    #[must_use]
+    pub fn timed_by(mut self, foreground: Arc<Foreground>) -> Self {
+        self.foreground = Some(foreground);
+        self
     }
 
     /// Returns the seat of a partition, making it if there is none.
@@ -63,8 +73,11 @@ impl Broker {
             let standpoint = Arc::clone(&self.standpoint);
             let slot = Slot::with_limits(partition, standpoint, self.limits);
             let slot = Arc::new(slot.listed_in(&self.unsaved));
-            let batcher = Arc::new(Batcher::new(Arc::clone(&slot)));
-            Seat { slot, batcher }
+            let mut batcher = Batcher::new(Arc::clone(&slot));
+            if let Some(foreground) = &self.foreground {
+                batcher = batcher.timed_by(Arc::clone(foreground));
+            }
+            Seat { slot, batcher: Arc::new(batcher) }
         };
         seats.entry(partition).or_insert_with(make).clone()
     }

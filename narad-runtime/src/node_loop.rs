@@ -31,6 +31,7 @@ use crate::replica::{Actions, Input, Replica, ReplicaError};
 
 pub use hands::{Ground, Hands, HandsSeams, NextLife};
 pub use inbox::{AskFault, Letter, NodeHandle, Stopped};
+use notes::Lines;
 pub use notes::{Counters, Observer, Telemetry};
 pub use shipping::{Ingress, NotAccepted};
 
@@ -50,6 +51,7 @@ pub struct NodeLoop<S: RaftStore> {
     next_tick: Instant,
     watcher: Box<dyn Watcher>,
     observer: Box<dyn Observer>,
+    lines: Lines,
     seen: LogIndex,
     requests: BTreeMap<RequestId, crate::net::ReplySender>,
     asks: BTreeMap<AskId, inbox::AskReply>,
@@ -89,6 +91,7 @@ impl<S: RaftStore + 'static> NodeLoop<S> {
             next_tick,
             watcher,
             observer,
+            lines: Lines::default(),
             seen: LogIndex(0),
             requests: BTreeMap::new(),
             asks: BTreeMap::new(),
@@ -106,6 +109,7 @@ impl<S: RaftStore + 'static> NodeLoop<S> {
         first: Actions,
     ) -> std::io::Result<JoinHandle<Result<(), ReplicaError>>> {
         std::thread::Builder::new().name("narad-node".to_owned()).spawn(move || {
+            Lines::begin(self.replica.node());
             self.carry_out(first);
             let ended = self.run();
             if let Err(error) = &ended {
@@ -247,7 +251,10 @@ impl<S: RaftStore + 'static> NodeLoop<S> {
                 }
                 Effect::Authority(authority) => self.hands.publish(authority),
                 Effect::Room(room) => self.hands.room(room),
-                Effect::Note(note) => self.observer.note(&note),
+                Effect::Note(note) => {
+                    self.lines.log(&note, self.replica.node());
+                    self.observer.note(&note);
+                }
                 // The replica turns it into its own error.
                 Effect::Stop(_) => {}
             }
