@@ -4,7 +4,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use super::report::Report;
-use super::{Options, copy, producer};
+use super::{Options, copy, plan, producer, replicated};
 
 /// One question with a number for an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum, Serialize)]
@@ -106,13 +106,17 @@ impl Group {
 
     /// Measures those of its bars that are wanted.
     pub(crate) fn measure(self, options: &Options, wanted: &[Bar], report: &mut Report) {
+        let wanted: Vec<Bar> = wanted.iter().copied().filter(|bar| bar.group() == self).collect();
         match self {
-            Self::Copy => return copy::measure(options, wanted, report),
-            Self::Producer => return producer::measure(options, wanted, report),
-            Self::Freeze | Self::Planner | Self::Replicated | Self::Nats => {}
-        }
-        for bar in wanted.iter().filter(|bar| bar.group() == self) {
-            report.skip(*bar, "it is not measured yet");
+            Self::Copy => copy::measure(options, &wanted, report),
+            Self::Producer => producer::measure(options, &wanted, report),
+            Self::Planner => plan::measure(options, &wanted, report),
+            Self::Replicated => replicated::measure(options, &wanted, report),
+            Self::Freeze | Self::Nats => {
+                for bar in wanted {
+                    report.skip(bar, "it is not measured yet");
+                }
+            }
         }
     }
 }

@@ -14,6 +14,7 @@ mod cluster;
 mod demo;
 mod exit;
 mod node;
+mod patience;
 mod publish;
 mod salvage;
 mod subscribe;
@@ -154,6 +155,11 @@ fn completions(shell: clap_complete::Shell, terminal: &mut Terminal) -> Result<(
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "narad", &mut script);
     terminal.write(&script)
+}
+
+/// Says how many there are of something.
+fn count(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 /// A file, or standard input.

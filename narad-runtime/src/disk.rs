@@ -16,6 +16,8 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rustix::io::Errno;
+
 pub use mem::MemDisk;
 pub use real::RealDisk;
 
@@ -223,6 +225,17 @@ pub enum DiskError {
         /// The system's answer.
         source: io::Error,
     },
+    /// The process, or the machine, has as many files open as it may.
+    #[error(
+        "cannot {action} {}: too many files are open; raise the limit (LimitNOFILE, ulimit -n), or \
+         spread the partitions over more nodes", path.display()
+    )]
+    TooManyFiles {
+        /// What was tried.
+        action: &'static str,
+        /// On which path, relative to the disk's root.
+        path: PathBuf,
+    },
     /// The path would lead out of the disk's root.
     #[error("{} is not a plain path below the data directory; use relative names only", path.display())]
     Outside {
@@ -241,6 +254,12 @@ impl DiskError {
                 Self::Full { action, path }
             }
             io::ErrorKind::NotFound => Self::NotFound { action, path },
+            _ if [Errno::MFILE, Errno::NFILE]
+                .iter()
+                .any(|errno| source.raw_os_error() == Some(errno.raw_os_error())) =>
+            {
+                Self::TooManyFiles { action, path }
+            }
             _ => Self::Io { action, path, source },
         }
     }

@@ -62,6 +62,8 @@ pub mod http;
 pub mod ingress;
 #[cfg(feature = "log")]
 pub mod log;
+#[cfg(feature = "http")]
+pub mod metrics;
 #[cfg(feature = "net")]
 pub mod net;
 #[cfg(feature = "net")]

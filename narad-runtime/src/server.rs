@@ -37,6 +37,7 @@ use crate::copy::LiveBytes;
 use crate::foreground::Foreground;
 use crate::http;
 use crate::log::LogLimits;
+use crate::metrics::Metrics;
 use crate::net::{Identity, Seams, Transport};
 use crate::node_loop::failpoint;
 use crate::node_loop::{Counters, Ground, Hands, HandsSeams, NodeHandle, NodeLoop, Telemetry};
@@ -120,8 +121,9 @@ impl Server {
         let peer = listen(&settings.listen.peer).await?;
         let http = listen(&settings.listen.http).await?;
         let addrs = addresses(settings, &peer, &http);
+        let (listens, policy) = (peer.local_addr().ok(), &settings.policy);
         let admitted =
-            identity::admit(&mut data_dir, &name, &addrs, &settings.policy, &start).await?;
+            identity::admit(&mut data_dir, &name, &addrs, listens, policy, &start).await?;
 
         let clock = BootClock::new();
         let has_started = data_dir.has_started()?;
@@ -227,7 +229,7 @@ impl Server {
         if let Some(room) = room {
             ingress.door().publish(room);
         }
-        let counters = Arc::new(Counters::default());
+        let (counters, metrics) = (Arc::new(Counters::default()), Arc::new(Metrics::new()));
         let clerk =
             Clerk::new(Arc::clone(&book), Arc::clone(&topics), rates, Arc::clone(&data_dir));
         let thread = NodeLoop::new(
@@ -237,7 +239,7 @@ impl Server {
             clock,
             settings.raft.tick,
             Box::new(clerk),
-            Box::new(Telemetry::new(Arc::clone(&counters))),
+            Box::new((Telemetry::new(Arc::clone(&counters)), Arc::clone(&metrics))),
         )
         .spawn(actions)
         .map_err(ServerError::Thread)?;
@@ -250,6 +252,7 @@ impl Server {
             admitted.node,
             Arc::clone(&ingress),
             topics,
+            metrics,
         ));
         let router = http::router(Arc::clone(&service) as Arc<dyn Service>, settings.http.clone());
         let ended = cancel.clone().cancelled_owned();
@@ -396,21 +399,37 @@ fn next_life(data_dir: &Arc<Mutex<DataDir>>) -> crate::node_loop::NextLife {
     })
 }
 
-/// Deletes what has been in quarantine for long enough, a little at a time (field fault 19).
+/// While less is free, the quarantine is emptied before its time: four segments.
+const FREE_BYTES_MIN: u64 = 256 << 20;
+
+/// Deletes what has been in quarantine for long enough, a little at a time (field fault 19); all of it,
+/// the oldest first, while less than [`FREE_BYTES_MIN`] is free.
 async fn sweep_trash(
     store: Arc<dyn PartitionStore>,
     quarantine: Duration,
     cancel: CancellationToken,
 ) {
-    const PAUSE: Duration = Duration::from_mins(1);
+    const PAUSE: Duration = Duration::from_secs(20);
+    /// Between two rounds while there is more: the disk has others to serve.
+    const BREATH: Duration = Duration::from_millis(100);
     const FILES_MAX: usize = 16;
     let quarantine_ms = i64::try_from(quarantine.as_millis()).unwrap_or(i64::MAX);
-    while cancel.run_until_cancelled(tokio::time::sleep(PAUSE)).await.is_some() {
+    let mut pause = PAUSE;
+    while cancel.run_until_cancelled(tokio::time::sleep(pause)).await.is_some() {
         let store = Arc::clone(&store);
-        let older_than = crate::clock::wall_ms().saturating_sub(quarantine_ms);
-        let swept = tokio::task::spawn_blocking(move || store.sweep_trash(older_than, FILES_MAX));
-        match swept.await {
-            Ok(Ok(swept)) => tracing::debug!(?swept, "quarantine"),
+        let now = crate::clock::wall_ms();
+        let older_than = now.saturating_sub(quarantine_ms);
+        let sweep = move || {
+            // What is proved dead makes room for what is not.
+            let is_short = store.free_bytes()?.0 < FREE_BYTES_MIN;
+            store.sweep_trash(if is_short { now } else { older_than }, FILES_MAX)
+        };
+        pause = PAUSE;
+        match tokio::task::spawn_blocking(sweep).await {
+            Ok(Ok(swept)) => {
+                tracing::debug!(?swept, "quarantine");
+                pause = if swept.more { BREATH } else { PAUSE };
+            }
             Ok(Err(error)) => tracing::warn!(%error, "cannot empty the quarantine"),
             Err(_) => return,
         }

@@ -126,7 +126,8 @@ pub(super) async fn run(
             if json {
                 return terminal.print_json(&body);
             }
-            let Members { members } = super::topic::parsed(&body)?;
+            let Members { mut members } = super::topic::parsed(&body)?;
+            members.sort_by(|a, b| a.id.cmp(&b.id));
             let text = show_members(terminal.width, &members);
             terminal.print(&text)
         }

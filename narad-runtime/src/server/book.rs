@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use narad_core::ids::{NodeId, StoreUuid};
+use narad_core::ids::{Name, NodeId, StoreUuid};
 use narad_core::metastore::{Addresses, State};
 use narad_core::node::Node;
 use narad_core::peer::{Answer, Request};
@@ -35,6 +35,8 @@ pub(super) struct Book {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Entry {
+    /// `None` until the replica has said it.
+    name: Option<Name>,
     peer: String,
     /// `None` until the replica has said it.
     store_uuid: Option<StoreUuid>,
@@ -44,7 +46,7 @@ struct Entry {
 impl Book {
     pub(super) fn new(peers: Vec<(NodeId, Addresses)>) -> Self {
         let entry = |(node, addrs): (NodeId, Addresses)| {
-            (node, Entry { peer: addrs.peer, store_uuid: None, retired: false })
+            (node, Entry { name: None, peer: addrs.peer, store_uuid: None, retired: false })
         };
         let members = RwLock::new(peers.into_iter().map(entry).collect());
         Self { members, heard: RwLock::default() }
@@ -54,7 +56,8 @@ impl Book {
     pub(super) fn learn(&self, state: &State) -> bool {
         let known = state.members().map(|member| {
             let (peer, retired) = (member.addrs.peer.clone(), member.retired);
-            (member.id, Entry { peer, store_uuid: Some(member.store_uuid), retired })
+            let (name, store_uuid) = (Some(member.name.clone()), Some(member.store_uuid));
+            (member.id, Entry { name, peer, store_uuid, retired })
         });
         let known: BTreeMap<NodeId, Entry> = known.collect();
         let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);
@@ -83,6 +86,11 @@ impl Directory for Book {
     fn address(&self, node: NodeId) -> Option<String> {
         let members = self.members.read().unwrap_or_else(PoisonError::into_inner);
         members.get(&node).map(|entry| entry.peer.clone())
+    }
+
+    fn name(&self, node: NodeId) -> Option<String> {
+        let members = self.members.read().unwrap_or_else(PoisonError::into_inner);
+        Some(members.get(&node)?.name.as_ref()?.to_string())
     }
 
     fn heard(&self, node: NodeId, address: &str) {

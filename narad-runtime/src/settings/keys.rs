@@ -61,15 +61,17 @@ impl Key {
                 Some(on) => *slot = on,
                 None => return refuse("true or false"),
             },
+            Slot::Address(slot) => *slot = address_as(self.port(), text.unwrap_or_default())?,
+            Slot::OptionalAddress(slot) => {
+                *slot = Some(address_as(self.port(), text.unwrap_or_default())?);
+            }
             Slot::Word(slot) => match text {
                 Some(text) if is_word(text) => *slot = text.into(),
                 Some(_) | None => return refuse("a name of letters, digits, _ and -, in quotes"),
             },
-            Slot::Address(slot) => *slot = address(text.unwrap_or_default())?,
-            Slot::OptionalAddress(slot) => *slot = Some(address(text.unwrap_or_default())?),
             Slot::Name(slot) => match text.map(Name::new) {
                 Some(Ok(name)) => *slot = Some(name),
-                Some(Err(error)) => return Err(format!("a name: {error}")),
+                Some(Err(error)) => return Err(format!("such as narad-1: {error}")),
                 None => return refuse("a name in quotes"),
             },
             Slot::Path(slot) => match text {
@@ -78,6 +80,11 @@ impl Key {
             },
         }
         Ok(())
+    }
+
+    /// Returns the usual port of an address.
+    pub(super) fn port(&self) -> u16 {
+        if self.path.ends_with(".http") { HTTP_PORT } else { PEER_PORT }
     }
 
     /// Shows the value as it is written in the file; `None` if there is none.
@@ -124,8 +131,17 @@ fn is_word(text: &str) -> bool {
     (1..16).contains(&text.len()) && text.bytes().all(allowed)
 }
 
-/// Reads `host:port`; says what is allowed otherwise.
+/// Where nodes listen for each other unless told otherwise.
+const PEER_PORT: u16 = 7400;
+/// Where they listen for operators and clients.
+const HTTP_PORT: u16 = 7401;
+
+/// Reads a peer's `host:port`; says what is allowed otherwise.
 pub(crate) fn address(text: &str) -> Result<String, String> {
+    address_as(PEER_PORT, text)
+}
+
+fn address_as(usual_port: u16, text: &str) -> Result<String, String> {
     let text = text.trim();
     let length_max = narad_core::metastore::Addresses::LENGTH_MAX;
     let parts = text.rsplit_once(':').filter(|(host, port)| {
@@ -133,7 +149,7 @@ pub(crate) fn address(text: &str) -> Result<String, String> {
     });
     match parts {
         Some(_) if text.len() <= length_max => Ok(text.into()),
-        Some(_) | None => Err("an address such as \"127.0.0.1:7401\"".into()),
+        Some(_) | None => Err(format!("an address such as \"127.0.0.1:{usual_port}\"")),
     }
 }
 

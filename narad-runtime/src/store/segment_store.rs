@@ -17,7 +17,7 @@ use super::{
     Trashed, What, kept, manifest, trash, writer,
 };
 use crate::disk::{Disk, DiskError, Open, parent};
-use crate::log::{LogLimits, Record, SegmentLog, lock, side};
+use crate::log::{FormatError, LogError, LogLimits, Record, SegmentLog, lock, side};
 
 /// A [`PartitionStore`] of segment files on a [`Disk`].
 #[derive(Debug)]
@@ -69,7 +69,7 @@ impl SegmentStore {
     }
 
     /// Makes a partition's directory and every one above it durable; once per process, since they
-    /// are never removed.
+    /// are removed only when one begins.
     pub(super) fn sync_parents(&self, p: PartitionId) -> Result<(), DiskError> {
         if lock(&self.state).durable.contains(&p) {
             return Ok(());
@@ -92,7 +92,43 @@ impl SegmentStore {
             return Err(StoreError::NoSuchLog { partition: p, attempt });
         }
         self.sync_name(p)?;
-        Ok(Arc::new(SegmentLog::open(Arc::clone(&self.disk), &dir, self.limits)?))
+        let open = || SegmentLog::open(Arc::clone(&self.disk), &dir, self.limits);
+        let log = match open() {
+            // All that the file saves is deliveries: without it records come again (S11).
+            Err(LogError::Format { path, source })
+                if path == side::position_path(&dir)
+                    && !matches!(source, FormatError::Version { .. }) =>
+            {
+                tracing::error!(
+                    partition = %p, %source,
+                    "where its consumers stand is damaged: what they had may be delivered again"
+                );
+                side::remove_if_present(&*self.disk, &path)?;
+                open()?
+            }
+            opened => opened?,
+        };
+        Ok(Arc::new(log))
+    }
+
+    /// Removes what partitions that have left it behind: directories with nothing in them. Only before
+    /// anybody works here.
+    fn prune(&self, topic: TopicId) -> Result<bool, StoreError> {
+        let dir = layout::topic_dir(topic);
+        let mut left = false;
+        for entry in self.disk.list(&dir)? {
+            let path = dir.join(&entry.name);
+            let own = entry.is_dir && layout::number::<u32>(&entry.name).is_some();
+            if own && self.disk.list(&path)?.is_empty() {
+                self.disk.remove_dir(&path)?;
+            } else {
+                left = true;
+            }
+        }
+        if !left {
+            self.disk.remove_dir(&dir)?;
+        }
+        Ok(left)
     }
 
     /// Makes the name of a log durable before records go into it: whoever gave it that name may have
@@ -198,6 +234,9 @@ impl PartitionStore for SegmentStore {
         let mut found = Found::default();
         let topics: Vec<u64> = self.numbered(Path::new(PARTITIONS), &mut found)?;
         for topic in topics.into_iter().map(TopicId) {
+            if !self.prune(topic)? {
+                continue;
+            }
             let partitions: Vec<u32> = self.numbered(&layout::topic_dir(topic), &mut found)?;
             for index in partitions {
                 let p = PartitionId { topic, index };
