@@ -36,6 +36,16 @@ pub trait Service: Send + Sync + 'static {
     /// Tells whether the node is registered and so takes part in the cluster.
     async fn readiness(&self) -> Readiness;
 
+    /// Returns what a Prometheus server is told, in the text format of `OpenMetrics`; nothing if not
+    /// implemented. Behind no barrier, so that it is answered whatever else is.
+    ///
+    /// # Errors
+    ///
+    /// If the node has stopped.
+    async fn metrics(&self) -> Result<String, ServiceError> {
+        Ok("# EOF\n".to_owned())
+    }
+
     /// Lists the members of the cluster, retired ones included (R91).
     ///
     /// # Errors

@@ -35,6 +35,14 @@ pub enum Ask {
     Decommission(NodeId),
     /// Cancel a decommission (R94).
     CancelDecommission(NodeId),
+    /// Take a draining node out for good, although it is dead and so never says that nothing is left
+    /// on it: what it had accepted and not passed on is given up. Never without an operator's word.
+    Retire {
+        /// The node.
+        node: NodeId,
+        /// The operator's word, for the log; not blank, at most [`Command::RECEIPT_MAX`] bytes.
+        receipt: String,
+    },
     /// Move a partition, and keep it there until it is unpinned.
     Move {
         /// The partition.
@@ -177,6 +185,7 @@ impl Node {
                 Command::SetDraining { node, on: true }
             }
             Ask::CancelDecommission(node) => Command::SetDraining { node, on: false },
+            Ask::Retire { node, receipt } => Command::Retire { node, receipt: Some(receipt) },
             Ask::Move { partition, to } => {
                 Command::SetTarget { partition, expect: self.row_of(partition)?.expect(), to }
             }
@@ -217,11 +226,19 @@ impl Node {
         };
         let to = row.target.filter(receives).or_else(least);
         let to = to.ok_or(AskError::Rejected(Reason::NodeDead))?;
-        let end = row.min_end.max(row.reported_hwm.unwrap_or_default());
+        let end = beyond(row.min_end.max(row.reported_hwm.unwrap_or_default()));
         Ok(Loss { from: row.owner, generation, epoch: row.epoch, to, end })
     }
 
     fn row_of(&self, partition: PartitionId) -> Result<&crate::metastore::Assignment, AskError> {
         self.state.assignment(partition).ok_or(AskError::Rejected(Reason::Gone))
     }
+}
+
+/// Returns where a reign begins that follows one of which nobody knows the end, so that no offset gets
+/// a second record: at the next multiple of 2^44, since no owner tells the log of every record. A
+/// million records a second reach that far in half a year, and offsets last for a million losses.
+fn beyond(known: Offset) -> Offset {
+    const STEP: u64 = 1 << 44;
+    Offset(known.0.saturating_add(1).checked_next_multiple_of(STEP).unwrap_or(known.0))
 }

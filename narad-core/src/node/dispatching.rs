@@ -63,7 +63,13 @@ impl Node {
         self.inbox.push_back(Internal::Dispatch(dispatch::Event::Done(op, outcome)));
     }
 
+    /// Says what there is room for, once the log knows a life of this node: a member that it has never
+    /// heard of may be taken out again, and must not have accepted anything (R86).
     pub(super) fn publish_room(&mut self) {
+        let me = self.state.member(self.me.node);
+        if me.is_none_or(|member| !member.has_lived()) {
+            return;
+        }
         let room = self.dispatch.room();
         if self.room != Some(room) {
             self.room = Some(room);

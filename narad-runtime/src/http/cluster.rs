@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -30,6 +31,12 @@ pub(super) async fn readiness(State(api): State<Arc<Api>>) -> Result<Json<Value>
         return Err(error.for_good());
     }
     Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, Code::NotReady, waiting))
+}
+
+/// Answers in the text format of `OpenMetrics`.
+pub(super) async fn metrics(State(api): State<Arc<Api>>) -> Result<Response, ApiError> {
+    let text = api.service.metrics().await?;
+    Ok(([(header::CONTENT_TYPE, crate::metrics::CONTENT_TYPE)], text).into_response())
 }
 
 pub(super) async fn members(

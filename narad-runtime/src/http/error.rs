@@ -209,7 +209,9 @@ impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let mut response = (self.status, axum::Json(self.body)).into_response();
         let headers = response.headers_mut();
-        if self.status == StatusCode::SERVICE_UNAVAILABLE {
+        // Both may work in a moment.
+        let waits = [StatusCode::SERVICE_UNAVAILABLE, StatusCode::INSUFFICIENT_STORAGE];
+        if waits.contains(&self.status) {
             // Whole seconds, and none of them is too early.
             let millis = self.retry_after.as_millis().clamp(1, 3_600_000);
             let seconds = u64::try_from(millis.div_ceil(1000)).unwrap_or(1);

@@ -11,12 +11,12 @@ use narad_core::metastore::{Addresses, State};
 use narad_core::node::Node;
 use narad_core::peer::{Answer, Request};
 
+use super::rates::Rates;
 use super::topics::Topics;
 use crate::disk::{read_whole, write_atomically};
 use crate::net::{Directory, Transport};
 use crate::node_loop::{NodeHandle, Watcher};
 use crate::store::data_dir::DataDir;
-use crate::transfer::Throttle;
 
 /// The file in which a node remembers where others listen, for the time before its replica knows:
 /// a line a member, `id address`.
@@ -122,7 +122,7 @@ impl Directory for Book {
 pub(super) struct Clerk {
     book: Arc<Book>,
     topics: Arc<Topics>,
-    throttle: Arc<Throttle>,
+    rates: Rates,
     data_dir: Arc<Mutex<DataDir>>,
 }
 
@@ -130,10 +130,10 @@ impl Clerk {
     pub(super) const fn new(
         book: Arc<Book>,
         topics: Arc<Topics>,
-        throttle: Arc<Throttle>,
+        rates: Rates,
         data_dir: Arc<Mutex<DataDir>>,
     ) -> Self {
-        Self { book, topics, throttle, data_dir }
+        Self { book, topics, rates, data_dir }
     }
 }
 
@@ -145,10 +145,7 @@ impl Watcher for Clerk {
             let data_dir = self.data_dir.lock().unwrap_or_else(PoisonError::into_inner);
             save(&data_dir, &self.book.peers());
         }
-        let rate = state.policy().copy_rate_bytes_per_second;
-        if self.throttle.rate() != rate {
-            self.throttle.set_rate(rate);
-        }
+        self.rates.follow(state);
     }
 }
 

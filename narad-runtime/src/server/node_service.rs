@@ -21,6 +21,7 @@ use super::topics::{Known, Topics};
 use crate::broker::{Broker, ProduceError, Seat};
 use crate::client::{Client, ClientOptions};
 use crate::ingress::Parcel;
+use crate::metrics::{Metrics, Sight};
 use crate::node_loop::{AskFault, Ingress, NodeHandle, Stopped};
 use crate::salvage::accept_again;
 use crate::service::{
@@ -42,6 +43,7 @@ pub struct NodeService {
     turn: AtomicU64,
     ingress: Arc<Ingress>,
     topics: Arc<Topics>,
+    metrics: Arc<Metrics>,
 }
 
 /// Where a partition is, as this node has learned it.
@@ -74,8 +76,9 @@ impl NodeService {
         node: NodeId,
         ingress: Arc<Ingress>,
         topics: Arc<Topics>,
+        metrics: Arc<Metrics>,
     ) -> Self {
-        Self { handle, broker, store, node, turn: AtomicU64::new(0), ingress, topics }
+        Self { handle, broker, store, node, turn: AtomicU64::new(0), ingress, topics, metrics }
     }
 
     fn store(&self) -> Arc<dyn PartitionStore> {
@@ -271,6 +274,11 @@ impl Service for NodeService {
             Ok((false, _)) => waiting("this node's registration has not been applied yet"),
             Err(Stopped) => waiting("the node has stopped"),
         }
+    }
+
+    async fn metrics(&self) -> Result<String, ServiceError> {
+        let sight = self.handle.query(Sight::of).await?;
+        Ok(self.metrics.text(&sight))
     }
 
     async fn members(&self, read: Read) -> Result<Vec<MemberView>, ServiceError> {

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{Server, ServerError, Start};
@@ -20,6 +21,7 @@ pub async fn run(settings: Settings, start: Start) -> Result<(), Failure> {
     let no_signals = |error: io::Error| {
         Failure::new(ExitCode::Failure, format!("no signals can be received: {error}"))
     };
+    raise_file_limit();
     let mut terminated = signal(SignalKind::terminate()).map_err(no_signals)?;
     let mut interrupted = signal(SignalKind::interrupt()).map_err(no_signals)?;
     let starting = Server::start(&settings, start);
@@ -61,6 +63,19 @@ pub async fn run(settings: Settings, start: Start) -> Result<(), Failure> {
     }
     tracing::info!("stopping");
     Ok(server.shutdown().await?)
+}
+
+/// Takes as many open files as the system gives: each partition and each connection has some.
+fn raise_file_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current == limit.maximum {
+        return;
+    }
+    let raised = Rlimit { current: limit.maximum, ..limit };
+    match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => tracing::info!(files = ?limit.maximum, "open files"),
+        Err(error) => tracing::warn!(files = ?limit.current, %error, "no more open files"),
+    }
 }
 
 impl From<ServerError> for Failure {

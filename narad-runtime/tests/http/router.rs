@@ -75,6 +75,34 @@ fn is_draining(cluster: &Cluster) -> bool {
     cluster.state().members[1].draining
 }
 
+/// The page comes with what it needs, and may load nothing else.
+#[tokio::test]
+async fn the_page_needs_nothing_from_elsewhere() {
+    let (_cluster, router) = cluster();
+    for (path, kind) in
+        [("/", "text/html"), ("/page.css", "text/css"), ("/page.js", "text/javascript")]
+    {
+        let reply = ask(&router, "GET", path, "").await;
+        assert_eq!(reply.status, StatusCode::OK);
+        let header = |name| reply.headers[name].to_str().expect("text").to_owned();
+        assert!(header(header::CONTENT_TYPE).starts_with(kind), "{path}");
+        assert!(
+            header(header::CONTENT_SECURITY_POLICY).starts_with("default-src 'none'"),
+            "{path}"
+        );
+    }
+}
+
+/// A scrape is answered in the type that the scraper asks for.
+#[tokio::test]
+async fn a_scrape_is_answered_as_text() {
+    let (_cluster, router) = cluster();
+    let reply = ask(&router, "GET", "/metrics", "").await;
+    assert_eq!(reply.status, StatusCode::OK);
+    let kind = reply.headers[header::CONTENT_TYPE].to_str().expect("text");
+    assert!(kind.starts_with("application/openmetrics-text; version=1.0.0"), "{kind}");
+}
+
 const DRAIN: &str = "/v1/cluster/members/narad-4/decommission";
 
 /// R82, R90, R94.
@@ -199,7 +227,7 @@ async fn a_node_is_ready_once_it_is_registered() {
 async fn whatever_is_wrong_with_a_request_has_the_one_shape() {
     let (_, router) = cluster();
     let cases = [
-        ("GET", "/", "", (404, "no_such_route", false)),
+        ("GET", "/page", "", (404, "no_such_route", false)),
         ("GET", "/v2/cluster/members", "", (404, "no_such_route", false)),
         ("PUT", "/v1/cluster/members", "", (405, "method_not_allowed", false)),
         ("GET", "/v1/cluster/members?stale=perhaps", "", (400, "bad_request", false)),
