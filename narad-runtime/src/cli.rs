@@ -59,7 +59,8 @@ pub struct Global {
     /// The same as --output json
     #[arg(long, global = true, conflicts_with = "output")]
     pub json: bool,
-    /// What is logged to standard error, such as info or raft=debug
+    /// What is logged to standard error, such as info or raft=debug; of a node info,raft=warn if not
+    /// given
     #[arg(long, global = true, value_name = "FILTER", env = "NARAD_LOG")]
     pub log: Option<String>,
 }

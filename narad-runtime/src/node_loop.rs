@@ -115,7 +115,7 @@ impl<S: RaftStore + 'static> NodeLoop<S> {
         first: Actions,
     ) -> std::io::Result<JoinHandle<Result<(), ReplicaError>>> {
         std::thread::Builder::new().name("narad-node".to_owned()).spawn(move || {
-            Lines::begin(self.replica.node());
+            self.lines.begin(self.replica.node());
             self.carry_out(first);
             let ended = self.run();
             if let Err(error) = &ended {

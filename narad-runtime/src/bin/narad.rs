@@ -26,7 +26,8 @@ fn main() -> ExitCode {
     };
     let serves = matches!(cli.command, Command::Server(_));
     let usual = match cli.command {
-        Command::Server(_) => "info",
+        // Elections are told by who leads in the end; the steps to it are there on request.
+        Command::Server(_) => "info,raft=warn",
         // It kills nodes on purpose: what the others say about that is no warning to anybody.
         Command::Demo(_) => "error",
         _ => "warn",

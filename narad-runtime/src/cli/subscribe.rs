@@ -25,10 +25,14 @@ use crate::units::parse_duration;
 /// acknowledges it once it is printed. Several subscribers share the records of a topic: while one has
 /// a record, no other one gets it, unless it is not acknowledged in time. With --no-ack, --from or
 /// --partition records are only read, and nothing changes for anybody.
-///
-/// What is printed into a pipe is acknowledged, whether or not the next command looks at it: use
-/// --max N to take N records, not head.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Several subscribers share the records of a topic: while one has a record, no other one gets it, unless
+it is not acknowledged in time. With --no-ack, --from or --partition records are only read, and nothing
+changes for anybody.
+
+What is printed into a pipe is acknowledged, whether or not the next command looks at it: use --max N
+to take N records, not head.")]
 pub struct SubArgs {
     /// The topic
     topic: String,

@@ -34,7 +34,7 @@ pub async fn run(settings: Settings, start: Start) -> Result<(), Failure> {
         }
     };
     tracing::info!(
-        node = %server.node(), peer = %server.peer_addr(), http = %server.http_addr(),
+        name = settings.name.as_ref().map(ToString::to_string), id = ?server.node(), peer = %server.peer_addr(), http = %server.http_addr(),
         "listening"
     );
     let handle = server.handle().clone();
