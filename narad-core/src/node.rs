@@ -154,6 +154,9 @@ pub enum Event {
     /// These records are durable in this node's ingress log. Each is told once, in ascending order,
     /// and before its producer is answered.
     Accepted(Vec<Waybill>),
+    /// The process is about to end: nothing more is brought to owners, and what has arrived is noted.
+    /// See [`Node::has_stopped`].
+    Stopping,
 }
 
 /// Something the node asks for.
@@ -305,6 +308,7 @@ impl Node {
             Event::Accepted(waybills) => {
                 self.inbox.push_back(Internal::Dispatch(dispatch::Event::Accepted(waybills)));
             }
+            Event::Stopping => self.inbox.push_back(Internal::Dispatch(dispatch::Event::Stopping)),
         }
         self.settle();
         self.hand_out(out);

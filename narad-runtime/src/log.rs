@@ -219,7 +219,7 @@ impl SegmentLog {
             generation,
             recovery: found.recovery,
             writer: Mutex::new(writer),
-            positions: Positions::new(found.position),
+            positions: Positions::new(found.stand),
             view: Mutex::new(found.view),
             closed: AtomicBool::new(false),
             disk,

@@ -51,6 +51,8 @@ pub struct NodeLoop<S: RaftStore> {
     watcher: Box<dyn Watcher>,
     observer: Box<dyn Observer>,
     seen: LogIndex,
+    /// When the thread ends, whatever is still under way: it has been asked to.
+    ends_by: Option<Instant>,
     requests: BTreeMap<RequestId, crate::net::ReplySender>,
     asks: BTreeMap<AskId, inbox::AskReply>,
     next_id: u64,
@@ -65,6 +67,9 @@ impl<S: RaftStore> std::fmt::Debug for NodeLoop<S> {
 impl<S: RaftStore + 'static> NodeLoop<S> {
     /// Most letters that are taken from the inbox before the deadlines are looked at again.
     const LETTERS_MAX: usize = 256;
+    /// How long a node that is to finish may take to note what has arrived: twice what it waits for
+    /// others, and the time of a disk that is slow.
+    const FINISH_WAIT: Duration = Duration::from_secs(3);
 
     /// Binds a replica to its surroundings; `first` is what it asked for when it started.
     pub fn new(
@@ -88,6 +93,7 @@ impl<S: RaftStore + 'static> NodeLoop<S> {
             watcher,
             observer,
             seen: LogIndex(0),
+            ends_by: None,
             requests: BTreeMap::new(),
             asks: BTreeMap::new(),
             next_id: 0,
@@ -117,6 +123,9 @@ impl<S: RaftStore + 'static> NodeLoop<S> {
     fn run(&mut self) -> Result<(), ReplicaError> {
         loop {
             self.look();
+            if self.is_at_its_end() {
+                return Ok(());
+            }
             let letter = match self.inbox.recv_timeout(self.pause()) {
                 Ok(letter) => Some(letter),
                 Err(RecvTimeoutError::Timeout) => None,
@@ -139,6 +148,11 @@ impl<S: RaftStore + 'static> NodeLoop<S> {
             }
             self.keep_time()?;
         }
+    }
+
+    /// Whether a node that is to finish has, or has had its time.
+    fn is_at_its_end(&self) -> bool {
+        self.ends_by.is_some_and(|by| self.replica.node().has_stopped() || by <= self.clock.now())
     }
 
     /// Returns how long nothing is to be done.
@@ -189,6 +203,10 @@ impl<S: RaftStore + 'static> NodeLoop<S> {
             Letter::Query(query) => {
                 query(self.replica.node());
                 Ok(())
+            }
+            Letter::Finish => {
+                self.ends_by = Some(self.clock.now().after(Self::FINISH_WAIT));
+                self.tell(Event::Stopping)
             }
             Letter::Stop => Ok(()),
         }
