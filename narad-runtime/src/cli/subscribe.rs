@@ -7,7 +7,7 @@ use clap::Args;
 use narad_core::ids::{Delivery as Count, Offset};
 
 use super::terminal::Terminal;
-use super::{Failure, Format, Global};
+use super::{ExitCode, Failure, Format, Global};
 use crate::client::{Client, ConsumerOptions, Delivery, ReaderOptions, StartAt};
 use crate::http::json::Message;
 use crate::service::{HandedRecord, Record};
@@ -96,6 +96,7 @@ async fn consume(
         () = interrupt.cancelled() => return Err(Failure::interrupted()),
     };
     let (mut printed, mut again) = (0, 0);
+    let mut is_damaged = false;
     let mut ended = Ok(());
     while printer.left > 0 {
         let delivery = tokio::select! {
@@ -107,6 +108,12 @@ async fn consume(
         let delivery = match delivery {
             Ok(Some(delivery)) => delivery,
             Ok(None) => break,
+            // The other partitions go on, and so does this one once the damage is given up.
+            Err(error) if error.is_damage() => {
+                printer.terminal.note(&error.to_string());
+                is_damaged = true;
+                continue;
+            }
             Err(error) => {
                 ended = Err(error.into());
                 break;
@@ -139,7 +146,12 @@ async fn consume(
         let note = format!("{again} of {printed} records had been delivered before");
         printer.terminal.note(&note);
     }
-    ended
+    ended.and_then(|()| if is_damaged { Err(incomplete()) } else { Ok(()) })
+}
+
+/// Records are missing that were named already.
+fn incomplete() -> Failure {
+    Failure::new(ExitCode::Failure, "")
 }
 
 async fn acknowledge(
@@ -187,18 +199,29 @@ async fn read(args: &SubArgs, client: &Client, printer: &mut Printer<'_>) -> Res
         reader = client.reader(&args.topic, options) => reader?,
         () = interrupt.cancelled() => return Err(Failure::interrupted()),
     };
+    let mut is_damaged = false;
     while printer.left > 0 {
         let stretch = tokio::select! {
             biased;
             () = interrupt.cancelled() => return Ok(()),
-            stretch = within(args.wait, reader.next()) => stretch?,
+            stretch = within(args.wait, reader.next()) => stretch,
         };
-        let Some(stretch) = stretch else { return Ok(()) };
+        let stretch = match stretch {
+            Ok(Some(stretch)) => stretch,
+            Ok(None) => break,
+            // The other partitions go on.
+            Err(error) if error.is_damage() => {
+                printer.terminal.note(&error.to_string());
+                is_damaged = true;
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
         let take = printer.take(stretch.records.len());
         let lines = stretch.records[..take].iter().map(|(offset, record)| (*offset, record, None));
         printer.print(stretch.partition, lines).map_err(|error| Failure::from_output(&error))?;
     }
-    Ok(())
+    if is_damaged { Err(incomplete()) } else { Ok(()) }
 }
 
 /// Waits for what comes next, but not for longer than was asked for.
