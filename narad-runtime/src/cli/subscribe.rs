@@ -112,6 +112,7 @@ async fn consume(
     };
     let (mut printed, mut again) = (0, 0);
     let (mut ended, mut patience) = (Ok(()), Patience::default());
+    let mut is_damaged = false;
     while printer.left > 0 {
         let heard = hear(args, &mut patience, &interrupt, &mut consumer, printer.terminal).await;
         let delivery = match heard {
@@ -121,6 +122,12 @@ async fn consume(
             Heard::Ended(failure) => {
                 ended = Err(failure);
                 break;
+            }
+            // The other partitions go on, and so does this one once the damage is given up.
+            Heard::Error(error) if error.is_damage() => {
+                printer.terminal.note(&error.to_string());
+                is_damaged = true;
+                continue;
             }
             Heard::Error(error) => {
                 ended = Err(error.into());
@@ -154,7 +161,12 @@ async fn consume(
         let note = format!("{again} of {printed} records had been delivered before");
         printer.terminal.note(&note);
     }
-    ended
+    ended.and_then(|()| if is_damaged { Err(incomplete()) } else { Ok(()) })
+}
+
+/// Records are missing that were named already.
+fn incomplete() -> Failure {
+    Failure::new(ExitCode::Failure, "")
 }
 
 async fn acknowledge(
@@ -205,19 +217,26 @@ async fn read(args: &SubArgs, client: &Client, printer: &mut Printer<'_>) -> Res
         () = interrupt.cancelled() => return Err(Failure::interrupted()),
     };
     let mut patience = Patience::default();
+    let mut is_damaged = false;
     while printer.left > 0 {
         let heard = hear(args, &mut patience, &interrupt, &mut reader, printer.terminal).await;
         let stretch = match heard {
             Heard::Some(stretch) => stretch,
-            Heard::End => return Ok(()),
+            Heard::End => break,
             Heard::Ended(failure) => return Err(failure),
+            // The other partitions go on.
+            Heard::Error(error) if error.is_damage() => {
+                printer.terminal.note(&error.to_string());
+                is_damaged = true;
+                continue;
+            }
             Heard::Error(error) => return Err(error.into()),
         };
         let take = printer.take(stretch.records.len());
         let lines = stretch.records[..take].iter().map(|(offset, record)| (*offset, record, None));
         printer.print(stretch.partition, lines).map_err(|error| Failure::from_output(&error))?;
     }
-    Ok(())
+    if is_damaged { Err(incomplete()) } else { Ok(()) }
 }
 
 /// Where records come from.

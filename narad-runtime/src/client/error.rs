@@ -111,6 +111,11 @@ impl ClientError {
         }
     }
 
+    /// Whether records cannot be read: others of the topic may be all the same.
+    pub fn is_damage(&self) -> bool {
+        self.code() == Some("damaged_records")
+    }
+
     /// Returns the code of a refusal.
     pub fn code(&self) -> Option<&str> {
         match self {

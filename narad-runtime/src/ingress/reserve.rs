@@ -9,9 +9,9 @@ use crate::disk::{Disk, DiskError, Open};
 use crate::log::LogError;
 use crate::log::side::remove_if_present;
 
-/// How much is kept, in bytes: more than the side files of a log of a thousand segments, new and old,
-/// and a position with all its ranges.
-const RESERVE_BYTES: usize = 128 << 10;
+/// How much is kept, in bytes: more than the side files of a log of a thousand segments, a position
+/// with all its ranges included.
+const RESERVE_BYTES: usize = 64 << 10;
 
 /// Returns the file that holds the space.
 fn path(dir: &Path) -> PathBuf {

@@ -1,6 +1,7 @@
 //! The API's view of a node: questions to the node machine, records to and from its logs.
 
 mod consume;
+mod damaged;
 mod errors;
 mod salvage;
 mod views;
@@ -27,9 +28,10 @@ use crate::salvage::accept_again;
 use crate::service::{
     Accepted, AcceptedView, AckSet, Fetched, Handed, MemberView, MoveView, NewLoss, NewTopic,
     OffsetsView, Position, Produced, Read, Readiness, ReceiptView, Record, Reserve, Route,
-    SalvageView, Service, ServiceError, Settle, Settled, Ticket, TopicView, hash_of,
+    SalvageView, Service, ServiceError, Settle, Settled, Skip, Skipped, Ticket, TopicView, hash_of,
 };
 use crate::store::{Kept, PartitionStore, Receipt};
+use damaged::Damages;
 use views::{add_progress, member_view, moves_seen_from, route, topic_view};
 
 /// What the HTTP API asks of a running node.
@@ -44,6 +46,7 @@ pub struct NodeService {
     ingress: Arc<Ingress>,
     topics: Arc<Topics>,
     metrics: Arc<Metrics>,
+    damages: Damages,
 }
 
 /// Where a partition is, as this node has learned it.
@@ -69,7 +72,7 @@ impl Place {
 }
 
 impl NodeService {
-    pub(super) const fn new(
+    pub(super) fn new(
         handle: NodeHandle,
         broker: Arc<Broker>,
         store: Arc<dyn PartitionStore>,
@@ -78,7 +81,17 @@ impl NodeService {
         topics: Arc<Topics>,
         metrics: Arc<Metrics>,
     ) -> Self {
-        Self { handle, broker, store, node, turn: AtomicU64::new(0), ingress, topics, metrics }
+        Self {
+            handle,
+            broker,
+            store,
+            node,
+            turn: AtomicU64::new(0),
+            ingress,
+            topics,
+            metrics,
+            damages: Damages::new(),
+        }
     }
 
     fn store(&self) -> Arc<dyn PartitionStore> {
@@ -435,6 +448,10 @@ impl Service for NodeService {
 
     async fn reserve(&self, topic: &str, wanted: Reserve) -> Result<Handed, ServiceError> {
         self.hand_out(topic, wanted).await
+    }
+
+    async fn skip(&self, topic: &str, partition: u32, skip: Skip) -> Result<Skipped, ServiceError> {
+        self.give_up_damaged(topic, partition, skip).await
     }
 
     async fn settle(
