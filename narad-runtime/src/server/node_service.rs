@@ -3,6 +3,7 @@
 mod consume;
 mod damaged;
 mod errors;
+mod handing;
 mod salvage;
 mod views;
 
