@@ -38,7 +38,7 @@ impl Rates {
         let policy = state.policy();
         let moves = match policy.cluster_copy_rate_bytes_per_second {
             0 => 0,
-            _ => state.targeted().count(),
+            _ => state.targeted().len(),
         };
         let arriving = policy.copy_in_rate(state.inbound_count(self.node), moves);
         let rates = [
