@@ -3,7 +3,6 @@
 mod consume;
 mod damaged;
 mod errors;
-mod handing;
 mod salvage;
 mod views;
 
