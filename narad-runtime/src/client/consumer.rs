@@ -290,6 +290,7 @@ impl Worker {
                     }
                 }
                 Err(Trouble { error, .. }) if error.is_damage() => {
+                    self.waits.passed(Some(self.partition));
                     last_heard = Instant::now();
                     if told.as_ref() != Some(&error) && !self.tell(error.clone()).await {
                         return;

@@ -3,6 +3,7 @@
 mod consume;
 mod damaged;
 mod errors;
+mod hand_out;
 mod salvage;
 mod views;
 

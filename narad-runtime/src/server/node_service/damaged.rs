@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use narad_core::cursor::{Answer, Refused, Reserved, Run};
 use narad_core::ids::{Offset, PartitionId};
 
+use super::consume::own;
 use super::{NodeService, blocking};
 use crate::broker::{Slot, SlotError};
 use crate::log::{LogError, lock};
@@ -97,7 +98,7 @@ impl NodeService {
     ) -> Result<Skipped, ServiceError> {
         let place = self.place(topic, partition).await?;
         let seat = self.seat(&place)?;
-        let skipped = blocking(move || skip_now(&seat.slot, skip)).await??;
+        let skipped = blocking(move || skip_now(&seat.slot, skip)).await?.map_err(own)?;
         let Skip { from, to, .. } = skip;
         let records = skipped.records;
         tracing::warn!(partition = %place.partition, %from, %to, records, "records were given up");
