@@ -24,8 +24,8 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 const PRODUCERS: u32 = 64;
-/// Records of one producer in one run.
-const EACH: u32 = 16;
+/// Records of one producer in one run: enough that its beginning and its end do not count.
+const EACH: u32 = 128;
 /// Records of one run of the bare loop.
 const BARE: u32 = 64;
 /// Bytes of one record's value.

@@ -14,6 +14,7 @@ mod cluster;
 mod demo;
 mod exit;
 mod node;
+mod patience;
 mod publish;
 mod salvage;
 mod subscribe;
@@ -58,7 +59,8 @@ pub struct Global {
     /// The same as --output json
     #[arg(long, global = true, conflicts_with = "output")]
     pub json: bool,
-    /// What is logged to standard error, such as info or raft=debug
+    /// What is logged to standard error, such as info or raft=debug; of a node info,raft=warn if not
+    /// given
     #[arg(long, global = true, value_name = "FILTER", env = "NARAD_LOG")]
     pub log: Option<String>,
 }
@@ -156,6 +158,11 @@ fn completions(shell: clap_complete::Shell, terminal: &mut Terminal) -> Result<(
     terminal.write(&script)
 }
 
+/// Says how many there are of something.
+fn count(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
 /// A file, or standard input.
 fn open(
     path: Option<PathBuf>,
@@ -164,7 +171,13 @@ fn open(
     let Some(path) = path.filter(|path| path.as_os_str() != "-") else {
         return Ok(std::mem::replace(&mut terminal.input, Box::new(std::io::empty())));
     };
-    match std::fs::File::open(&path) {
+    let opened = std::fs::File::open(&path);
+    // A directory can be opened, and fails only when somebody reads it.
+    if opened.as_ref().is_ok_and(|file| file.metadata().is_ok_and(|found| found.is_dir())) {
+        let message = format!("{} is a directory", path.display());
+        return Err(Failure::new(ExitCode::Usage, message));
+    }
+    match opened {
         Ok(file) => Ok(Box::new(std::io::BufReader::new(file))),
         Err(error) => {
             let message = format!("{} cannot be read: {error}", path.display());

@@ -12,8 +12,11 @@ mod real;
 
 use std::fmt;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use rustix::io::Errno;
 
 pub use mem::MemDisk;
 pub use real::RealDisk;
@@ -43,10 +46,10 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// If the device refuses; the names must then be taken as lost.
     fn sync_dir(&self, path: &Path) -> Result<(), DiskError>;
 
-    /// Makes several files and directories durable, in whatever order is fastest, and returns how each
-    /// went. By default one after the other.
-    fn sync_each(&self, what: &[Durable<'_>]) -> Vec<Result<(), DiskError>> {
-        what.iter().map(|one| one.sync(self)).collect()
+    /// Takes several syncs, in whatever order is fastest, and returns how each went. By default one
+    /// after the other.
+    fn sync_each(&self, steps: &[SyncStep<'_>]) -> Vec<Result<(), DiskError>> {
+        steps.iter().map(|sync| sync()).collect()
     }
 
     /// Lists a directory, ascending by name.
@@ -90,6 +93,13 @@ pub trait Disk: Send + Sync + fmt::Debug {
     ///
     /// If the filesystem does not say.
     fn free_bytes(&self) -> Result<u64, DiskError>;
+
+    /// Returns whether what is written waits in memory until it is synced, so that it pays to sync a
+    /// long file behind its writer, on another thread: the sync at its end is short then, and nobody
+    /// else's sync waits behind it. Default false: then every sync is its caller's own step.
+    fn syncs_behind(&self) -> bool {
+        false
+    }
 }
 
 /// An open file, read and written by explicit position only (`case_045`).
@@ -130,25 +140,40 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
     /// If the device fails. What was written since the last sync must then be taken as gone, and
     /// a later sync that succeeds proves nothing about it (H17).
     fn sync(&self) -> Result<(), DiskError>;
-}
 
-/// What is made durable together with others by [`Disk::sync_each`].
-#[derive(Clone, Copy, Debug)]
-pub enum Durable<'a> {
-    /// Content and length of a file.
-    File(&'a dyn DiskFile),
-    /// The names in a directory.
-    Names(&'a Path),
-}
+    /// Returns the descriptor of a file whose bytes the system itself can send, or `None` (the
+    /// default) where they can only be read. Nobody changes the file through it.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
 
-impl Durable<'_> {
-    fn sync<D: Disk + ?Sized>(self, disk: &D) -> Result<(), DiskError> {
-        match self {
-            Self::File(file) => file.sync(),
-            Self::Names(dir) => disk.sync_dir(dir),
-        }
+    /// Sets space aside for a range that is about to be written, so that a full disk shows before
+    /// the bytes come. The length stays. Does nothing (the default) where that cannot be done.
+    ///
+    /// # Errors
+    ///
+    /// [`DiskError::Full`] if there is no space.
+    fn reserve(&self, position: u64, length: u64) -> Result<(), DiskError> {
+        let _ = (position, length);
+        Ok(())
+    }
+
+    /// Returns whether the byte at a position is in memory, or would have to be fetched from the
+    /// device. Default true.
+    fn is_cached(&self, position: u64) -> bool {
+        let _ = position;
+        true
+    }
+
+    /// Gives up the memory that keeps a range, if all of it is synced: whoever reads it next fetches
+    /// it from the device. A hint; does nothing by default.
+    fn evict(&self, position: u64, length: u64) {
+        let _ = (position, length);
     }
 }
+
+/// Makes one thing durable, beside others: a step of [`Disk::sync_each`].
+pub type SyncStep<'a> = Box<dyn Fn() -> Result<(), DiskError> + Send + Sync + 'a>;
 
 /// How a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -209,6 +234,17 @@ pub enum DiskError {
         /// The system's answer.
         source: io::Error,
     },
+    /// The process, or the machine, has as many files open as it may.
+    #[error(
+        "cannot {action} {}: too many files are open; raise the limit (LimitNOFILE, ulimit -n), or \
+         spread the partitions over more nodes", path.display()
+    )]
+    TooManyFiles {
+        /// What was tried.
+        action: &'static str,
+        /// On which path, relative to the disk's root.
+        path: PathBuf,
+    },
     /// The path would lead out of the disk's root.
     #[error("{} is not a plain path below the data directory; use relative names only", path.display())]
     Outside {
@@ -227,6 +263,12 @@ impl DiskError {
                 Self::Full { action, path }
             }
             io::ErrorKind::NotFound => Self::NotFound { action, path },
+            _ if [Errno::MFILE, Errno::NFILE]
+                .iter()
+                .any(|errno| source.raw_os_error() == Some(errno.raw_os_error())) =>
+            {
+                Self::TooManyFiles { action, path }
+            }
             _ => Self::Io { action, path, source },
         }
     }
@@ -258,7 +300,7 @@ pub fn write_atomically(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> Result<()
 /// If one of the steps fails.
 pub fn replace(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> Result<(), DiskError> {
     let replacement = Replacement::write(disk, path, "tmp", bytes)?;
-    replacement.file().sync()?;
+    replacement.sync(disk)?;
     replacement.take_over(disk)
 }
 
@@ -293,10 +335,19 @@ impl Replacement {
         Ok(Self { path: path.to_path_buf(), sibling, file })
     }
 
-    /// Returns the sibling, which is to be synced before it takes over.
-    #[must_use]
-    pub fn file(&self) -> &dyn DiskFile {
-        &*self.file
+    /// Makes the sibling durable, as it must be before it takes over. One whose sync fails is removed,
+    /// so that nobody takes a later sync of it for a proof (H17).
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be synced.
+    pub fn sync(&self, disk: &dyn Disk) -> Result<(), DiskError> {
+        let synced = self.file.sync();
+        if synced.is_err() {
+            // What stays is written anew before it is synced again.
+            drop(disk.remove_file(&self.sibling));
+        }
+        synced
     }
 
     /// Renames it over the file; durable once the directory is synced.

@@ -31,6 +31,7 @@ use crate::replica::{Actions, Input, Replica, ReplicaError};
 
 pub use hands::{Ground, Hands, HandsSeams, NextLife};
 pub use inbox::{AskFault, Letter, NodeHandle, Stopped};
+use notes::Lines;
 pub use notes::{Counters, Observer, Telemetry};
 pub use shipping::{Ingress, NotAccepted};
 
@@ -50,7 +51,10 @@ pub struct NodeLoop<S: RaftStore> {
     next_tick: Instant,
     watcher: Box<dyn Watcher>,
     observer: Box<dyn Observer>,
+    lines: Lines,
     seen: LogIndex,
+    /// When the thread ends, whatever is still under way: it has been asked to.
+    ends_by: Option<Instant>,
     requests: BTreeMap<RequestId, crate::net::ReplySender>,
     asks: BTreeMap<AskId, inbox::AskReply>,
     next_id: u64,
@@ -63,8 +67,12 @@ impl<S: RaftStore> std::fmt::Debug for NodeLoop<S> {
 }
 
 impl<S: RaftStore + 'static> NodeLoop<S> {
-    /// Most letters that are taken from the inbox before the deadlines are looked at again.
+    /// Most letters that are taken from the inbox before what they have caused is made durable, and
+    /// the deadlines are looked at again.
     const LETTERS_MAX: usize = 256;
+    /// How long a node that is to finish may take to note what has arrived: twice what it waits for
+    /// others, and the time of a disk that is slow.
+    const FINISH_WAIT: Duration = Duration::from_secs(3);
 
     /// Binds a replica to its surroundings; `first` is what it asked for when it started.
     pub fn new(
@@ -77,6 +85,7 @@ impl<S: RaftStore + 'static> NodeLoop<S> {
         observer: Box<dyn Observer>,
     ) -> Self {
         replica.watch(failpoint::step);
+        replica.speak_by(hands.voice());
         let next_tick = clock.now().after(tick);
         Self {
             replica,
@@ -87,7 +96,9 @@ impl<S: RaftStore + 'static> NodeLoop<S> {
             next_tick,
             watcher,
             observer,
+            lines: Lines::default(),
             seen: LogIndex(0),
+            ends_by: None,
             requests: BTreeMap::new(),
             asks: BTreeMap::new(),
             next_id: 0,
@@ -104,6 +115,7 @@ impl<S: RaftStore + 'static> NodeLoop<S> {
         first: Actions,
     ) -> std::io::Result<JoinHandle<Result<(), ReplicaError>>> {
         std::thread::Builder::new().name("narad-node".to_owned()).spawn(move || {
+            self.lines.begin(self.replica.node());
             self.carry_out(first);
             let ended = self.run();
             if let Err(error) = &ended {
@@ -117,6 +129,9 @@ impl<S: RaftStore + 'static> NodeLoop<S> {
     fn run(&mut self) -> Result<(), ReplicaError> {
         loop {
             self.look();
+            if self.is_at_its_end() {
+                return Ok(());
+            }
             let letter = match self.inbox.recv_timeout(self.pause()) {
                 Ok(letter) => Some(letter),
                 Err(RecvTimeoutError::Timeout) => None,
@@ -131,14 +146,21 @@ impl<S: RaftStore + 'static> NodeLoop<S> {
                 self.open(letter)?;
                 next = self.inbox.try_recv().ok();
             }
+            let stops = matches!(next, Some(Letter::Stop));
             if let Some(letter) = next {
-                if matches!(letter, Letter::Stop) {
-                    return Ok(());
-                }
                 self.open(letter)?;
+            }
+            self.proceed()?;
+            if stops {
+                return Ok(());
             }
             self.keep_time()?;
         }
+    }
+
+    /// Whether a node that is to finish has, or has had its time.
+    fn is_at_its_end(&self) -> bool {
+        self.ends_by.is_some_and(|by| self.replica.node().has_stopped() || by <= self.clock.now())
     }
 
     /// Returns how long nothing is to be done.
@@ -149,15 +171,17 @@ impl<S: RaftStore + 'static> NodeLoop<S> {
 
     fn keep_time(&mut self) -> Result<(), ReplicaError> {
         let now = self.clock.now();
-        if now >= self.next_tick {
+        let ticks = now >= self.next_tick;
+        if ticks {
             // A thread that slept ticks once: Raft must not count sleep as silence of its peers.
             self.next_tick = now.after(self.tick);
             self.feed(Input::Tick)?;
         }
-        if self.replica.deadline().is_some_and(|deadline| deadline.at <= now) {
+        let wakes = self.replica.deadline().is_some_and(|deadline| deadline.at <= now);
+        if wakes {
             self.tell(Event::Wake)?;
         }
-        Ok(())
+        if ticks || wakes { self.proceed() } else { Ok(()) }
     }
 
     fn open(&mut self, letter: Letter) -> Result<(), ReplicaError> {
@@ -190,6 +214,10 @@ impl<S: RaftStore + 'static> NodeLoop<S> {
                 query(self.replica.node());
                 Ok(())
             }
+            Letter::Finish => {
+                self.ends_by = Some(self.clock.now().after(Self::FINISH_WAIT));
+                self.tell(Event::Stopping)
+            }
             Letter::Stop => Ok(()),
         }
     }
@@ -203,11 +231,21 @@ impl<S: RaftStore + 'static> NodeLoop<S> {
         self.feed(Input::Event(Box::new(event)))
     }
 
+    /// Tells the replica something; what follows from it in the log comes with
+    /// [`proceed`](Self::proceed).
     fn feed(&mut self, input: Input<'_>) -> Result<(), ReplicaError> {
         let mut actions = Actions::default();
-        let fed = self.replica.handle(self.clock.now(), input, &mut actions);
+        let fed = self.replica.take(self.clock.now(), input, &mut actions);
         self.carry_out(actions);
         fed
+    }
+
+    /// Makes durable what was taken in, in one go, and does what follows from it.
+    fn proceed(&mut self) -> Result<(), ReplicaError> {
+        let mut actions = Actions::default();
+        let proceeded = self.replica.proceed(self.clock.now(), &mut actions);
+        self.carry_out(actions);
+        proceeded
     }
 
     fn carry_out(&mut self, actions: Actions) {
@@ -231,7 +269,10 @@ impl<S: RaftStore + 'static> NodeLoop<S> {
                 }
                 Effect::Authority(authority) => self.hands.publish(authority),
                 Effect::Room(room) => self.hands.room(room),
-                Effect::Note(note) => self.observer.note(&note),
+                Effect::Note(note) => {
+                    self.lines.log(&note, self.replica.node());
+                    self.observer.note(&note);
+                }
                 // The replica turns it into its own error.
                 Effect::Stop(_) => {}
             }

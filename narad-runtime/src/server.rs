@@ -10,6 +10,7 @@ mod error;
 mod identity;
 mod node_service;
 mod opening;
+mod rates;
 mod receiving;
 mod run;
 mod topics;
@@ -33,8 +34,10 @@ use tokio_util::sync::CancellationToken;
 use crate::broker::Broker;
 use crate::clock::BootClock;
 use crate::copy::LiveBytes;
+use crate::foreground::Foreground;
 use crate::http;
 use crate::log::LogLimits;
+use crate::metrics::Metrics;
 use crate::net::{Identity, Seams, Transport};
 use crate::node_loop::failpoint;
 use crate::node_loop::{Counters, Ground, Hands, HandsSeams, NodeHandle, NodeLoop, Telemetry};
@@ -43,7 +46,7 @@ use crate::service::Service;
 use crate::settings::Settings;
 use crate::store::data_dir::DataDir;
 use crate::store::{PartitionStore, SegmentStore};
-use crate::transfer::{self, Client, Throttle};
+use crate::transfer::{self, Client};
 use crate::wire::handshake::ClusterId;
 
 use accepting::Accepting;
@@ -51,6 +54,7 @@ use book::{Book, Clerk};
 pub use error::ServerError;
 pub use node_service::NodeService;
 use opening::{open_raft, open_store};
+use rates::Rates;
 use receiving::Receiving;
 pub use run::run;
 use topics::Topics;
@@ -117,8 +121,9 @@ impl Server {
         let peer = listen(&settings.listen.peer).await?;
         let http = listen(&settings.listen.http).await?;
         let addrs = addresses(settings, &peer, &http);
+        let (listens, policy) = (peer.local_addr().ok(), &settings.policy);
         let admitted =
-            identity::admit(&mut data_dir, &name, &addrs, &settings.policy, &start).await?;
+            identity::admit(&mut data_dir, &name, &addrs, listens, policy, &start).await?;
 
         let clock = BootClock::new();
         let has_started = data_dir.has_started()?;
@@ -145,11 +150,12 @@ impl Server {
         topics.learn(&state);
         let disk = data_dir.disk();
         let data_dir = Arc::new(Mutex::new(data_dir));
-        let rate = state.policy().copy_rate_bytes_per_second;
-        let throttle = Arc::new(Throttle::on_real_time(rate));
+        let foreground = Arc::new(Foreground::default());
+        let first = Some(Arc::clone(&foreground)).filter(|_| settings.transfer.yields_to_producers);
+        let rates = Rates::new(admitted.node, &state, first);
         let ground = Arc::new(Ground::new(clock));
-        let broker =
-            Arc::new(Broker::with_limits(Arc::clone(&ground) as _, settings.consumers.limits()));
+        let broker = Broker::with_limits(Arc::clone(&ground) as _, settings.consumers.limits());
+        let broker = Arc::new(broker.timed_by(Arc::clone(&foreground)));
         let who = Identity {
             cluster: admitted.cluster,
             node: admitted.node,
@@ -158,12 +164,12 @@ impl Server {
 
         let (inbox, letters) = std::sync::mpsc::channel();
         let handle = NodeHandle::new(inbox);
-        let (accepting, waiting) = accepting::open(disk, settings, &handle)?;
+        let (accepting, waiting) = accepting::open(disk, settings, &handle, &foreground)?;
         let ingress = Arc::clone(&accepting.ingress);
         let cancel = CancellationToken::new();
         let bulk = Arc::new(transfer::Server::new(
             Arc::new(LiveBytes::new(Arc::clone(&broker))),
-            Arc::clone(&throttle),
+            Arc::clone(&rates.leaving),
             transfer::Settings::default(),
         ));
         let seams = Seams {
@@ -179,6 +185,7 @@ impl Server {
         let peer_addr = local(&peer)?;
         let net = crate::net::Settings {
             listens_at: Some(me.addrs.peer.clone()),
+            congestion: settings.transfer.congestion(),
             ..crate::net::Settings::default()
         };
         let transport = Arc::new(Transport::start(who, peer, seams, net, &cancel));
@@ -190,7 +197,7 @@ impl Server {
         let client = Client::new(
             who,
             Arc::clone(&book) as _,
-            Arc::clone(&throttle),
+            Arc::clone(&rates.arriving),
             transfer::Settings::default(),
         );
         let hands = Hands::new(
@@ -222,9 +229,9 @@ impl Server {
         if let Some(room) = room {
             ingress.door().publish(room);
         }
-        let counters = Arc::new(Counters::default());
+        let (counters, metrics) = (Arc::new(Counters::default()), Arc::new(Metrics::new()));
         let clerk =
-            Clerk::new(Arc::clone(&book), Arc::clone(&topics), throttle, Arc::clone(&data_dir));
+            Clerk::new(Arc::clone(&book), Arc::clone(&topics), rates, Arc::clone(&data_dir));
         let thread = NodeLoop::new(
             replica,
             letters,
@@ -232,7 +239,7 @@ impl Server {
             clock,
             settings.raft.tick,
             Box::new(clerk),
-            Box::new(Telemetry::new(Arc::clone(&counters))),
+            Box::new((Telemetry::new(Arc::clone(&counters)), Arc::clone(&metrics))),
         )
         .spawn(actions)
         .map_err(ServerError::Thread)?;
@@ -245,6 +252,7 @@ impl Server {
             admitted.node,
             Arc::clone(&ingress),
             topics,
+            metrics,
         ));
         let router = http::router(Arc::clone(&service) as Arc<dyn Service>, settings.http.clone());
         let ended = cancel.clone().cancelled_owned();
@@ -339,9 +347,10 @@ impl Server {
     ///
     /// What the node ended with, if it could not go on before.
     pub async fn shutdown(mut self) -> Result<(), ServerError> {
-        self.cancel.cancel();
-        self.handle.stop();
+        // While the way to the owners is open: what they answer now is not sent to them again.
+        self.handle.finish();
         let ended = self.ended().await;
+        self.cancel.cancel();
         self.transport.shutdown().await;
         let bulk = Arc::clone(&self.bulk);
         drop(tokio::task::spawn_blocking(move || bulk.stop()).await);
@@ -391,21 +400,37 @@ fn next_life(data_dir: &Arc<Mutex<DataDir>>) -> crate::node_loop::NextLife {
     })
 }
 
-/// Deletes what has been in quarantine for long enough, a little at a time (field fault 19).
+/// While less is free, the quarantine is emptied before its time: four segments.
+const FREE_BYTES_MIN: u64 = 256 << 20;
+
+/// Deletes what has been in quarantine for long enough, a little at a time (field fault 19); all of it,
+/// the oldest first, while less than [`FREE_BYTES_MIN`] is free.
 async fn sweep_trash(
     store: Arc<dyn PartitionStore>,
     quarantine: Duration,
     cancel: CancellationToken,
 ) {
-    const PAUSE: Duration = Duration::from_mins(1);
+    const PAUSE: Duration = Duration::from_secs(20);
+    /// Between two rounds while there is more: the disk has others to serve.
+    const BREATH: Duration = Duration::from_millis(100);
     const FILES_MAX: usize = 16;
     let quarantine_ms = i64::try_from(quarantine.as_millis()).unwrap_or(i64::MAX);
-    while cancel.run_until_cancelled(tokio::time::sleep(PAUSE)).await.is_some() {
+    let mut pause = PAUSE;
+    while cancel.run_until_cancelled(tokio::time::sleep(pause)).await.is_some() {
         let store = Arc::clone(&store);
-        let older_than = crate::clock::wall_ms().saturating_sub(quarantine_ms);
-        let swept = tokio::task::spawn_blocking(move || store.sweep_trash(older_than, FILES_MAX));
-        match swept.await {
-            Ok(Ok(swept)) => tracing::debug!(?swept, "quarantine"),
+        let now = crate::clock::wall_ms();
+        let older_than = now.saturating_sub(quarantine_ms);
+        let sweep = move || {
+            // What is proved dead makes room for what is not.
+            let is_short = store.free_bytes()?.0 < FREE_BYTES_MIN;
+            store.sweep_trash(if is_short { now } else { older_than }, FILES_MAX)
+        };
+        pause = PAUSE;
+        match tokio::task::spawn_blocking(sweep).await {
+            Ok(Ok(swept)) => {
+                tracing::debug!(?swept, "quarantine");
+                pause = if swept.more { BREATH } else { PAUSE };
+            }
             Ok(Err(error)) => tracing::warn!(%error, "cannot empty the quarantine"),
             Err(_) => return,
         }

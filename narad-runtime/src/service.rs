@@ -17,7 +17,8 @@ mod key;
 mod salvage;
 
 pub use consumer::{
-    Handed, HandedRecord, NoTicket, OffsetsOf, OffsetsView, Reserve, Settle, Settled, Ticket,
+    Handed, HandedRecord, NoTicket, OffsetsOf, OffsetsView, Reserve, Settle, Settled, Skip,
+    Skipped, Ticket,
 };
 pub use error::ServiceError;
 #[cfg(feature = "cli")]
@@ -35,6 +36,16 @@ pub use salvage::{AcceptedView, LossCause, NewLoss, QuarantinedView, ReceiptView
 pub trait Service: Send + Sync + 'static {
     /// Tells whether the node is registered and so takes part in the cluster.
     async fn readiness(&self) -> Readiness;
+
+    /// Returns what a Prometheus server is told, in the text format of `OpenMetrics`; nothing if not
+    /// implemented. Behind no barrier, so that it is answered whatever else is.
+    ///
+    /// # Errors
+    ///
+    /// If the node has stopped.
+    async fn metrics(&self) -> Result<String, ServiceError> {
+        Ok("# EOF\n".to_owned())
+    }
 
     /// Lists the members of the cluster, retired ones included (R91).
     ///
@@ -215,6 +226,15 @@ pub trait Service: Send + Sync + 'static {
     /// [`TooFarAhead`](ServiceError::TooFarAhead) if there are records that only these hold back.
     async fn reserve(&self, topic: &str, wanted: Reserve) -> Result<Handed, ServiceError>;
 
+    /// Gives up records that cannot be read: acknowledges them, all or as many as may be ahead.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ServiceError::Invalid) if one of them can be read,
+    /// [`StaleEpoch`](ServiceError::StaleEpoch), [`TooFarAhead`](ServiceError::TooFarAhead) if nothing
+    /// could be given up, and those of a reserve; nothing was changed then.
+    async fn skip(&self, topic: &str, partition: u32, skip: Skip) -> Result<Skipped, ServiceError>;
+
     /// Acknowledges, hands back or keeps records that were handed out; the answers are in the order
     /// of the tickets. What happens to one does not depend on another.
     ///
@@ -249,12 +269,14 @@ pub enum Read {
 }
 
 /// Whether a node takes part in the cluster.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Readiness {
     /// Whether its present life is registered.
     pub ready: bool,
     /// What it waits for, if it is not.
     pub waiting: Option<String>,
+    /// Whether it was taken out of the cluster, so that waiting is in vain.
+    pub removed: bool,
 }
 
 /// One member, as `GET /v1/cluster/members` shows it.

@@ -67,7 +67,8 @@ impl Controller {
         let is_due = |member: &&Member| {
             let empty = state.owned_count(member.id) == 0 && state.inbound_count(member.id) == 0;
             let alive = member.status == Status::Alive;
-            member.draining && member.drained_out && !member.retired && alive && empty
+            let drained = member.drained_out || !member.has_lived();
+            member.draining && drained && !member.retired && alive && empty
         };
         let due: Vec<NodeId> = state.members().filter(is_due).map(|member| member.id).collect();
         self.retiring.retain(|node, _| due.contains(node));

@@ -43,7 +43,13 @@ impl Member {
         self.status == Status::Alive
             && (!self.draining || is_planted(Bug::DrainingReceives))
             && !self.retired
-            && self.incarnation > Incarnation(0)
+            && self.has_lived()
+    }
+
+    /// Whether it has ever registered a life; until then it owns nothing and accepts nothing.
+    #[must_use]
+    pub fn has_lived(&self) -> bool {
+        self.incarnation > Incarnation(0)
     }
 }
 

@@ -10,7 +10,7 @@ use super::routes::{Route, Ticket};
 use super::{AskId, Node, Operation};
 use crate::config::Policy;
 use crate::controller::preflight::{self, Blocker};
-use crate::ids::{Attempt, Name, NodeId, PartitionId, TopicId};
+use crate::ids::{Attempt, Epoch, Generation, Name, NodeId, Offset, PartitionId, TopicId};
 use crate::metastore::{Applied, Command, Member, Reason, Reply, Status};
 use crate::proposals::Proposed;
 
@@ -35,6 +35,14 @@ pub enum Ask {
     Decommission(NodeId),
     /// Cancel a decommission (R94).
     CancelDecommission(NodeId),
+    /// Take a draining node out for good, although it is dead and so never says that nothing is left
+    /// on it: what it had accepted and not passed on is given up. Never without an operator's word.
+    Retire {
+        /// The node.
+        node: NodeId,
+        /// The operator's word, for the log; not blank, at most [`Command::RECEIPT_MAX`] bytes.
+        receipt: String,
+    },
     /// Move a partition, and keep it there until it is unpinned.
     Move {
         /// The partition.
@@ -63,6 +71,21 @@ pub enum Ask {
         /// The operator's word, for the log; not blank, at most [`Command::RECEIPT_MAX`] bytes.
         receipt: String,
     },
+}
+
+/// What [`Ask::DeclareLost`] would come to as things are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Loss {
+    /// The dead owner.
+    pub from: NodeId,
+    /// The certificate of its death.
+    pub generation: Generation,
+    /// The reign that would end.
+    pub epoch: Epoch,
+    /// Who would own the partition.
+    pub to: NodeId,
+    /// The first offset of the new reign: past all that consumers may have seen.
+    pub end: Offset,
 }
 
 /// The answer to an [`Ask`].
@@ -162,6 +185,7 @@ impl Node {
                 Command::SetDraining { node, on: true }
             }
             Ask::CancelDecommission(node) => Command::SetDraining { node, on: false },
+            Ask::Retire { node, receipt } => Command::Retire { node, receipt: Some(receipt) },
             Ask::Move { partition, to } => {
                 Command::SetTarget { partition, expect: self.row_of(partition)?.expect(), to }
             }
@@ -175,8 +199,21 @@ impl Node {
         Ok(Some(command))
     }
 
-    /// The heir is the target of the move, which may hold a copy, or else the node that owns least.
     fn declare_lost(&self, partition: PartitionId, receipt: String) -> Result<Command, AskError> {
+        let Loss { generation, to, end, .. } = self.loss(partition)?;
+        let row = self.row_of(partition)?;
+        let data = Attempt { move_id: row.move_id, ..Attempt::birth(to) };
+        let expect = row.expect();
+        Ok(Command::DeclareLost { partition, expect, generation, to, data, end, receipt })
+    }
+
+    /// Returns what declaring a partition lost would come to, and changes nothing. The heir is the
+    /// target of the move, which may hold a copy, or else the node that owns least.
+    ///
+    /// # Errors
+    ///
+    /// As [`Ask::DeclareLost`] is answered: its owner is not dead, or nobody could inherit it.
+    pub fn loss(&self, partition: PartitionId) -> Result<Loss, AskError> {
         let row = self.row_of(partition)?;
         let owner = self.state.member(row.owner).map(|owner| owner.status);
         let Some(Status::Dead(generation)) = owner else {
@@ -189,13 +226,19 @@ impl Node {
         };
         let to = row.target.filter(receives).or_else(least);
         let to = to.ok_or(AskError::Rejected(Reason::NodeDead))?;
-        let data = Attempt { move_id: row.move_id, ..Attempt::birth(to) };
-        let end = row.min_end.max(row.reported_hwm.unwrap_or_default());
-        let expect = row.expect();
-        Ok(Command::DeclareLost { partition, expect, generation, to, data, end, receipt })
+        let end = beyond(row.min_end.max(row.reported_hwm.unwrap_or_default()));
+        Ok(Loss { from: row.owner, generation, epoch: row.epoch, to, end })
     }
 
     fn row_of(&self, partition: PartitionId) -> Result<&crate::metastore::Assignment, AskError> {
         self.state.assignment(partition).ok_or(AskError::Rejected(Reason::Gone))
     }
+}
+
+/// Returns where a reign begins that follows one of which nobody knows the end, so that no offset gets
+/// a second record: at the next multiple of 2^44, since no owner tells the log of every record. A
+/// million records a second reach that far in half a year, and offsets last for a million losses.
+fn beyond(known: Offset) -> Offset {
+    const STEP: u64 = 1 << 44;
+    Offset(known.0.saturating_add(1).checked_next_multiple_of(STEP).unwrap_or(known.0))
 }

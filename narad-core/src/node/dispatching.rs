@@ -28,6 +28,12 @@ impl Node {
         self.hand_out(out);
     }
 
+    /// Whether everything that a [stop](super::Event::Stopping) waits for is done.
+    #[must_use]
+    pub fn has_stopped(&self) -> bool {
+        self.dispatch.has_stopped()
+    }
+
     pub(super) fn drive_dispatch(&mut self, event: dispatch::Event) {
         let mut out = Effects::default();
         self.dispatch.handle(self.now, &self.state, event, &mut out);
@@ -63,7 +69,13 @@ impl Node {
         self.inbox.push_back(Internal::Dispatch(dispatch::Event::Done(op, outcome)));
     }
 
+    /// Says what there is room for, once the log knows a life of this node: a member that it has never
+    /// heard of may be taken out again, and must not have accepted anything (R86).
     pub(super) fn publish_room(&mut self) {
+        let me = self.state.member(self.me.node);
+        if me.is_none_or(|member| !member.has_lived()) {
+            return;
+        }
         let room = self.dispatch.room();
         if self.room != Some(room) {
             self.room = Some(room);
@@ -77,7 +89,7 @@ fn operation_of(operation: dispatch::Operation) -> Operation {
         dispatch::Operation::Send { to, partition, epoch, batch, records } => {
             Operation::Ship(Shipping::Send { to, partition, epoch, batch, records })
         }
-        dispatch::Operation::Checkpoint(seq) => Operation::Ship(Shipping::Checkpoint(seq)),
+        dispatch::Operation::Checkpoint(spent) => Operation::Ship(Shipping::Checkpoint(spent)),
         dispatch::Operation::Carry(records) => Operation::Ship(Shipping::Carry(records)),
         dispatch::Operation::Barrier => Operation::Barrier,
     }

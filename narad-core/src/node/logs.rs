@@ -38,7 +38,10 @@ impl Node {
 
     pub(super) fn skipped(&mut self, index: LogIndex) {
         match self.state.skip(index) {
-            Ok(()) => self.lease_looks(),
+            Ok(()) => {
+                self.controller.changed(index, &Changed::default());
+                self.lease_looks();
+            }
             Err(halt) => self.halt(halt),
         }
     }
@@ -47,6 +50,8 @@ impl Node {
     /// concerns this node is looked at again, since nobody saw the entries in between (H27).
     pub(super) fn restored(&mut self, state: State) {
         self.state = state;
+        self.news.members += 1;
+        self.news.topics += 1;
         for (ticket, proposed) in self.proposals.restored() {
             self.inbox.push_back(Internal::Proposed(ticket, proposed));
         }
@@ -75,6 +80,9 @@ impl Node {
     }
 
     fn changed(&mut self, changed: Changed) {
+        self.controller.changed(self.state.applied(), &changed);
+        self.news.members += u64::from(!changed.members.is_empty());
+        self.news.topics += u64::from(!changed.topics.is_empty());
         for node in &changed.members {
             self.member_changed(*node);
             if *node == self.me.node && self.state.member(*node).is_some_and(|me| me.retired) {

@@ -33,7 +33,7 @@ use crate::store::PartitionLog;
 use consumers::Consumers;
 use watch::Watchers;
 
-pub use consumers::Offsets;
+pub use consumers::{Offsets, Unsaved};
 pub use watch::Watch;
 
 /// Reads what a slot needs to know of the node as a whole.
@@ -42,6 +42,9 @@ pub trait Standpoint: Send + Sync {
     fn now(&self) -> Instant;
     /// Returns what the node as a whole may do.
     fn authority(&self) -> Authority;
+    /// Is told of each append that has ended, before it is asked whether that may be acknowledged; for
+    /// tests that stop a process there.
+    fn appended(&self) {}
 }
 
 /// A batch that was made durable and may be acknowledged.
@@ -199,6 +202,7 @@ impl Slot {
     ) -> Result<Committed, SlotError> {
         let pending = self.begin(claimed)?;
         let appended = pending.append(records);
+        self.standpoint.appended();
         self.finish(pending, appended)
     }
 

@@ -87,7 +87,7 @@ pub enum SalvageCommand {
     },
 }
 
-fn partition(text: &str) -> Result<(String, u32), String> {
+pub(super) fn partition(text: &str) -> Result<(String, u32), String> {
     let parsed = text.rsplit_once('/').and_then(|(topic, number)| {
         Some((topic.to_owned(), number.parse().ok()?)).filter(|_| !topic.is_empty())
     });
@@ -126,7 +126,8 @@ pub(super) async fn run(
             if json {
                 return terminal.print_json(&body);
             }
-            let Members { members } = super::topic::parsed(&body)?;
+            let Members { mut members } = super::topic::parsed(&body)?;
+            members.sort_by(|a, b| a.id.cmp(&b.id));
             let text = show_members(terminal.width, &members);
             terminal.print(&text)
         }

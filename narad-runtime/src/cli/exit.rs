@@ -23,7 +23,7 @@ pub enum ExitCode {
     Unavailable = 5,
     /// A promise was not kept (demo).
     PromiseBroken = 6,
-    /// The data directory is in use or belongs to another node.
+    /// The data directory is in use, belongs to another node, or cannot be read and written.
     DataDirectory = 7,
     /// A disk is full.
     DiskFull = 8,
@@ -40,7 +40,10 @@ impl ExitCode {
         (Self::Refused, "the cluster refused, with reasons; nothing was changed"),
         (Self::Unavailable, "no node, leader or owner could be reached, or an answer was lost"),
         (Self::PromiseBroken, "a promise was not kept (demo)"),
-        (Self::DataDirectory, "the data directory is in use or belongs to another node"),
+        (
+            Self::DataDirectory,
+            "the data directory is in use, another node's, or cannot be read and written",
+        ),
         (Self::DiskFull, "a disk is full"),
         (Self::Interrupted, "it was interrupted before it was done"),
     ];
@@ -79,6 +82,15 @@ impl Failure {
         Self { code, message: message.into(), hint: None }
     }
 
+    /// Says the same of something that was done in part: no longer that nothing was.
+    pub(super) fn in_part(self) -> Self {
+        let code = match self.code {
+            ExitCode::Usage | ExitCode::Refused => ExitCode::Failure,
+            code => code,
+        };
+        Self { code, ..self }
+    }
+
     /// Says what to do next.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
@@ -110,6 +122,13 @@ impl From<ClientError> for Failure {
                 .with_hint("start a node, or name one that runs with --admin http://HOST:PORT"),
             ClientError::OutcomeUnknown { .. } => Self::new(ExitCode::Unavailable, message)
                 .with_hint("look whether it was done before you ask again"),
+            ClientError::OwnerUnreachable { .. } => Self::new(ExitCode::Unavailable, message)
+                .with_hint(
+                    "start that node again; or narad cluster moves shows whether its partitions wait \
+                     to be taken over",
+                ),
+            ClientError::NoOwner { .. } => Self::new(ExitCode::Unavailable, message)
+                .with_hint("a new topic gets its owners in a moment: try again"),
             ClientError::OwnerNotFound { .. } => Self::new(ExitCode::Unavailable, message)
                 .with_hint("narad topic show TOPIC tells who serves its partitions; try again"),
             ClientError::NoSuchPartition { .. } => Self::new(ExitCode::NotFound, message)
@@ -139,7 +158,11 @@ fn refusal(status: u16, code: &str, message: String) -> Failure {
             "more than half of the voters have to run; members --stale shows what a node knows"
         }
         "outcome_unknown" => "look whether it was done before you ask again",
-        "disk_full" => "free space on that node, or move partitions away from it",
+        "disk_full" => {
+            "what was deleted or has moved lies in quarantine for a while, and takes its space until \
+             then: narad cluster salvage drop frees it"
+        }
+        "removed" | "stopped" => "name a node that runs with --admin http://HOST:PORT",
         "too_large" => "send less at once, or raise the limit under [http] in the node's file",
         _ => return Failure::new(exit, message),
     };

@@ -10,7 +10,7 @@ use crate::service::{AcceptedView, LossCause, NewLoss, QuarantinedView, ReceiptV
 /// Shows receipts, then the quarantine.
 pub(super) fn show(width: u16, view: &SalvageView) -> String {
     let mut text = if view.receipts.is_empty() {
-        "every reign began with all of the one before".to_owned()
+        "no promotion has left anything behind, and nothing was declared lost".to_owned()
     } else {
         show_receipts(width, &view.receipts)
     };
@@ -70,7 +70,7 @@ const fn cause(cause: LossCause) -> &'static str {
 fn at_risk(receipt: &ReceiptView) -> String {
     match receipt.at_risk_from {
         Some(from) => format!("from {from} on"),
-        None => "all that was not acknowledged".to_owned(),
+        None => format!("all below offset {} that consumers had not acknowledged", receipt.start),
     }
 }
 
@@ -114,30 +114,18 @@ pub(super) async fn declare_lost(
     json: bool,
     terminal: &mut Terminal,
 ) -> Result<(), Failure> {
-    if !yes {
-        let detail = client.topic(&topic).await?;
-        let route = detail.routes.iter().find(|route| route.partition == partition);
-        let message = match route {
-            None => format!("{topic} has no partition {partition} that anybody owns"),
-            Some(route) if route.alive => format!(
-                "{topic}/{partition} is served by {}, which is alive: nothing is lost",
-                route.owner
-            ),
-            Some(route) => format!(
-                "whatever only {} holds of {topic}/{partition} would be given up, until it comes back",
-                route.owner
-            ),
-        };
-        let hint = "add --yes to do it; narad cluster moves shows whether a copy only waits";
-        return Err(Failure::new(ExitCode::Usage, message).with_hint(hint));
-    }
-    let loss = NewLoss { topic, partition, receipt };
+    let loss = NewLoss { topic, partition, receipt, dry_run: !yes };
     let receipt = client.declare_lost(&loss).await?;
     if json {
-        return print(&receipt, terminal);
+        let mut told = serde_json::to_value(&receipt).expect("a receipt has text keys only");
+        if !yes {
+            told["dry_run"] = true.into();
+        }
+        return print(&told, terminal);
     }
-    terminal.print(&format!(
-        "{}/{partition} goes on at {} from offset {} on, in epoch {}\n\
+    let goes_on = if yes { "goes on" } else { "would go on" };
+    let mut text = format!(
+        "{}/{partition} {goes_on} at {} from offset {} on, in epoch {}\n\
          at risk of {}'s records of epoch {}: {}; should it return, they are accepted again",
         receipt.topic,
         receipt.new_owner,
@@ -146,7 +134,14 @@ pub(super) async fn declare_lost(
         receipt.old_owner,
         receipt.old_epoch,
         at_risk(&receipt)
-    ))
+    );
+    if !yes {
+        text.push_str(
+            "\nnothing was changed: add --yes to do it; narad cluster moves shows whether a copy \
+             only waits",
+        );
+    }
+    terminal.print(&text)
 }
 
 fn print(view: &impl serde::Serialize, terminal: &mut Terminal) -> Result<(), Failure> {

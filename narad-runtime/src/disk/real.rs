@@ -2,13 +2,14 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::panic::resume_unwind;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, Builder, Scope, ScopedJoinHandle};
 
-use super::{Disk, DiskError, DiskFile, Durable, Entry, Metadata, Open};
+use super::{Disk, DiskError, DiskFile, Entry, Metadata, Open, SyncStep};
 
 /// A directory of the machine.
 #[derive(Debug)]
@@ -84,17 +85,16 @@ impl Disk for RealDisk {
 
     /// A sync is nearly all waiting, so that several take hardly longer than the longest: each but the
     /// first has a thread of its own.
-    fn sync_each(&self, what: &[Durable<'_>]) -> Vec<Result<(), DiskError>> {
-        let Some((first, others)) = what.split_first() else { return Vec::new() };
+    fn sync_each(&self, steps: &[SyncStep<'_>]) -> Vec<Result<(), DiskError>> {
+        let Some((first, others)) = steps.split_first() else { return Vec::new() };
         thread::scope(|scope| {
-            let others: Vec<_> =
-                others.iter().map(|one| (one, spawn_in(scope, move || one.sync(self)))).collect();
-            let mut synced = vec![first.sync(self)];
-            synced.extend(others.into_iter().map(|(one, thread)| match thread {
+            let others: Vec<_> = others.iter().map(|sync| (sync, spawn_in(scope, sync))).collect();
+            let mut synced = vec![first()];
+            synced.extend(others.into_iter().map(|(sync, thread)| match thread {
                 // A panic of a sync is one here.
                 Some(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
                 // The system has no thread to give.
-                None => one.sync(self),
+                None => sync(),
             }));
             synced
         })
@@ -145,6 +145,10 @@ impl Disk for RealDisk {
             .map_err(|e| DiskError::new("measure", Path::new(""), e.into()))?;
         Ok(found.f_bavail.saturating_mul(found.f_frsize))
     }
+
+    fn syncs_behind(&self) -> bool {
+        true
+    }
 }
 
 fn spawn_in<'scope, T: Send + 'scope>(
@@ -194,5 +198,43 @@ impl DiskFile for RealFile {
 
     fn sync(&self) -> Result<(), DiskError> {
         self.file.sync_data().map_err(self.fail("sync"))
+    }
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.file.as_fd())
+    }
+
+    #[cfg(target_os = "linux")]
+    fn reserve(&self, position: u64, length: u64) -> Result<(), DiskError> {
+        use rustix::fs::{FallocateFlags, fallocate};
+        use rustix::io::Errno;
+        if length == 0 {
+            return Ok(());
+        }
+        match fallocate(&self.file, FallocateFlags::KEEP_SIZE, position, length) {
+            // The last is a signal; it is only a hint, so that is not worth another try.
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INTR) => Ok(()),
+            Err(error) => Err(self.fail("set space aside for")(error.into())),
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    fn is_cached(&self, position: u64) -> bool {
+        use rustix::io::{Errno, ReadWriteFlags, preadv2};
+        let mut byte = [0];
+        let read = preadv2(
+            &self.file,
+            &mut [io::IoSliceMut::new(&mut byte)],
+            position,
+            ReadWriteFlags::NOWAIT,
+        );
+        !matches!(read, Err(Errno::AGAIN))
+    }
+
+    #[cfg(target_os = "linux")]
+    fn evict(&self, position: u64, length: u64) {
+        use rustix::fs::{Advice, fadvise};
+        let Some(length) = std::num::NonZeroU64::new(length) else { return };
+        // A hint: a filesystem that does not take it keeps the pages.
+        let _ = fadvise(&self.file, position, Some(length), Advice::DontNeed);
     }
 }

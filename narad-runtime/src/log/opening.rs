@@ -12,6 +12,7 @@ use super::check::Checker;
 use super::index::Spots;
 use super::position::Positions;
 use super::recover::{Recovery, describe};
+use super::side::Stand;
 use super::{LogError, LogLimits, Segment, SegmentLog, View, side};
 use crate::disk::{Disk, Open};
 
@@ -21,7 +22,7 @@ pub(crate) struct Opening {
     segments: Vec<Segment>,
     hwm: Offset,
     epoch: Epoch,
-    sidecar: Sidecar,
+    stand: Stand,
     generation: LogGeneration,
 }
 
@@ -36,16 +37,15 @@ impl Opening {
         let last = checkers.last()?;
         let follows = |pair: &[Checker]| pair[0].end() == pair[1].segment();
         let is_whole = |checker: &Checker| checker.torn().is_none() && checker.damage().is_empty();
-        let ahead = sidecar.position.acked_ahead.last().map(|offset| offset.next());
-        let seen = sidecar.position.committed.max(ahead).unwrap_or_default();
-        let hwm = sidecar.hwm.max(last.hwm()).max(seen).max(checkers[0].segment());
+        let stand = Stand { position: sidecar.position.clone(), spent: Vec::new() };
+        let hwm = sidecar.hwm.max(last.hwm()).max(stand.end()).max(checkers[0].segment());
         let sound = checkers.windows(2).all(follows) && checkers.iter().all(is_whole);
         if !sound || hwm > last.end() || checkers[0].segment() != sidecar.start {
             return None;
         }
         let epoch = checkers.iter().map(Checker::epoch).max().unwrap_or_default();
         let segments = checkers.into_iter().map(describe).collect();
-        Some(Self { segments, hwm, epoch, sidecar: sidecar.clone(), generation })
+        Some(Self { segments, hwm, epoch, stand, generation })
     }
 }
 
@@ -57,7 +57,7 @@ impl SegmentLog {
         limits: LogLimits,
         opening: Opening,
     ) -> Result<Self, LogError> {
-        let Opening { segments, hwm, epoch, sidecar, generation } = opening;
+        let Opening { segments, hwm, epoch, stand, generation } = opening;
         let last =
             segments.last().ok_or_else(|| LogError::NoSegments { dir: dir.to_path_buf() })?;
         let file = disk.open(&side::segment_path(dir, last.base), Open::Existing)?;
@@ -69,7 +69,7 @@ impl SegmentLog {
             generation,
             recovery: Recovery::default(),
             writer: Mutex::new(writer),
-            positions: Positions::new(sidecar.position),
+            positions: Positions::new(stand),
             view: Mutex::new(view),
             closed: AtomicBool::new(false),
             disk,

@@ -10,7 +10,8 @@
 //!   `revoke` and `register`, which are commands of the replicated log, `before-` is passed where a
 //!   node appends one or sends it to the leader, and `after-` by every node when one is committed and
 //!   about to be applied there. `list`, `prepare`, `renew` and `release` are questions to a peer,
-//!   `stand` and `thaw` take no time: they have no `after-`.
+//!   `stand` and `thaw` take no time: they have no `after-`. `before-ack` is passed by an owner whose
+//!   append is durable and not acknowledged yet.
 //! - `ACTION` is `kill` (SIGKILL, as by the kernel's out-of-memory killer) or `stop` (SIGSTOP: the
 //!   process stands still until SIGCONT, and can be killed there).
 //!
@@ -67,7 +68,7 @@ const OPERATIONS: [&str; 19] = [
 const COMMANDS: [&str; 5] = ["target", "flip", "resolve", "revoke", "register"];
 
 /// What a process may be stopped before.
-const BEGINNINGS: [&str; 6] = ["list", "prepare", "renew", "release", "stand", "thaw"];
+const BEGINNINGS: [&str; 7] = ["list", "prepare", "renew", "release", "stand", "thaw", "ack"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
@@ -161,6 +162,13 @@ pub(super) fn after(outcome: &Outcome) {
     if let Some(name) = ARMED.get().and_then(Option::as_ref).and_then(|_| name_of_outcome(outcome))
     {
         pass(&format!("after-{name}"));
+    }
+}
+
+/// Passes the place between an append and its acknowledgement.
+pub(super) fn acknowledging() {
+    if ARMED.get().is_some_and(Option::is_some) {
+        pass("before-ack");
     }
 }
 

@@ -3,11 +3,12 @@
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use narad_core::dispatch::{BatchNo, LogFault, Refused, SendFault, Seqs, send_limit};
-use narad_core::ids::{Epoch, NodeId, Offset, PartitionId, Seq};
+use narad_core::dispatch::{BatchNo, Checkpoint, LogFault, Refused, SendFault, Seqs, send_limit};
+use narad_core::ids::{Epoch, NodeId, Offset, PartitionId};
 use narad_core::mover::What;
 use narad_core::node::{Salvaged, ShippingOutcome};
 use tokio::runtime::Handle;
@@ -26,6 +27,8 @@ pub struct Ingress {
     door: Arc<Door>,
     /// Told when the log must be opened again.
     failed: Notify,
+    /// Whether the disk was full when something was last written.
+    is_full: AtomicBool,
 }
 
 impl fmt::Debug for Ingress {
@@ -51,7 +54,7 @@ impl Ingress {
 
     /// Binds a log to the door that its producers pass.
     pub fn new(log: Arc<IngressLog>, door: Arc<Door>) -> Self {
-        Self { log, door, failed: Notify::new() }
+        Self { log, door, failed: Notify::new(), is_full: AtomicBool::new(false) }
     }
 
     /// Returns the log.
@@ -74,6 +77,10 @@ impl Ingress {
         let pass = self.door.enter(Load::of(&parcels))?;
         let ticket = self.log.submit(parcels)?;
         let accepted = Entering { ticket: Some(ticket), pass: Some(pass) }.await;
+        if accepted.is_ok() && self.is_full.load(Ordering::Relaxed) {
+            self.is_full.store(false, Ordering::Relaxed);
+            tracing::info!("the disk has room again: records are accepted");
+        }
         Ok(accepted.inspect_err(|error| self.saw(error))?)
     }
 
@@ -81,6 +88,13 @@ impl Ingress {
     fn saw(&self, error: &IngressError) {
         if error.needs_reopening() {
             self.failed.notify_one();
+        }
+        // Said once: each of many producers hears of it.
+        if error.is_full() && !self.is_full.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                "the disk of this node is full: it accepts nothing until there is room; what was \
+                 deleted or has moved is kept in quarantine for a while, see narad cluster salvage"
+            );
         }
     }
 
@@ -116,9 +130,10 @@ impl Ingress {
         self.door.wait_until_empty(limit)
     }
 
-    pub(super) fn checkpoint(&self, seq: Seq) -> ShippingOutcome {
-        let done = self.log.checkpoint(seq).inspect_err(|error| {
-            tracing::warn!(%seq, %error, "cannot note what has arrived");
+    pub(super) fn checkpoint(&self, spent: Checkpoint) -> ShippingOutcome {
+        let below = spent.below;
+        let done = self.log.checkpoint(spent).inspect_err(|error| {
+            tracing::warn!(%below, %error, "cannot note what has arrived");
             self.saw(error);
         });
         ShippingOutcome::Checkpoint(done.map(|_| ()).map_err(|_| LogFault))
@@ -250,7 +265,7 @@ mod tests {
     use std::path::Path;
 
     use narad_core::dispatch::{Room, Route};
-    use narad_core::ids::TopicId;
+    use narad_core::ids::{Seq, TopicId};
 
     use super::*;
     use crate::disk::mem::{Fault, Step};

@@ -6,17 +6,17 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use narad_core::ids::{NodeId, StoreUuid};
+use narad_core::ids::{Name, NodeId, StoreUuid};
 use narad_core::metastore::{Addresses, State};
-use narad_core::node::Node;
+use narad_core::node::{News, Node};
 use narad_core::peer::{Answer, Request};
 
+use super::rates::Rates;
 use super::topics::Topics;
 use crate::disk::{read_whole, write_atomically};
 use crate::net::{Directory, Transport};
 use crate::node_loop::{NodeHandle, Watcher};
 use crate::store::data_dir::DataDir;
-use crate::transfer::Throttle;
 
 /// The file in which a node remembers where others listen, for the time before its replica knows:
 /// a line a member, `id address`.
@@ -35,6 +35,8 @@ pub(super) struct Book {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Entry {
+    /// `None` until the replica has said it.
+    name: Option<Name>,
     peer: String,
     /// `None` until the replica has said it.
     store_uuid: Option<StoreUuid>,
@@ -44,7 +46,7 @@ struct Entry {
 impl Book {
     pub(super) fn new(peers: Vec<(NodeId, Addresses)>) -> Self {
         let entry = |(node, addrs): (NodeId, Addresses)| {
-            (node, Entry { peer: addrs.peer, store_uuid: None, retired: false })
+            (node, Entry { name: None, peer: addrs.peer, store_uuid: None, retired: false })
         };
         let members = RwLock::new(peers.into_iter().map(entry).collect());
         Self { members, heard: RwLock::default() }
@@ -54,7 +56,8 @@ impl Book {
     pub(super) fn learn(&self, state: &State) -> bool {
         let known = state.members().map(|member| {
             let (peer, retired) = (member.addrs.peer.clone(), member.retired);
-            (member.id, Entry { peer, store_uuid: Some(member.store_uuid), retired })
+            let (name, store_uuid) = (Some(member.name.clone()), Some(member.store_uuid));
+            (member.id, Entry { name, peer, store_uuid, retired })
         });
         let known: BTreeMap<NodeId, Entry> = known.collect();
         let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);
@@ -83,6 +86,11 @@ impl Directory for Book {
     fn address(&self, node: NodeId) -> Option<String> {
         let members = self.members.read().unwrap_or_else(PoisonError::into_inner);
         members.get(&node).map(|entry| entry.peer.clone())
+    }
+
+    fn name(&self, node: NodeId) -> Option<String> {
+        let members = self.members.read().unwrap_or_else(PoisonError::into_inner);
+        Some(members.get(&node)?.name.as_ref()?.to_string())
     }
 
     fn heard(&self, node: NodeId, address: &str) {
@@ -114,33 +122,38 @@ impl Directory for Book {
 pub(super) struct Clerk {
     book: Arc<Book>,
     topics: Arc<Topics>,
-    throttle: Arc<Throttle>,
+    rates: Rates,
     data_dir: Arc<Mutex<DataDir>>,
+    /// What it has seen; none until it has seen anything.
+    seen: Option<News>,
 }
 
 impl Clerk {
     pub(super) const fn new(
         book: Arc<Book>,
         topics: Arc<Topics>,
-        throttle: Arc<Throttle>,
+        rates: Rates,
         data_dir: Arc<Mutex<DataDir>>,
     ) -> Self {
-        Self { book, topics, throttle, data_dir }
+        Self { book, topics, rates, data_dir, seen: None }
     }
 }
 
 impl Watcher for Clerk {
     fn changed(&mut self, node: &Node) {
-        let state = node.state();
-        self.topics.learn(state);
-        if self.book.learn(state) {
+        let (state, news) = (node.state(), node.news());
+        // Most entries are about moves: they cost nothing here, however many topics there are.
+        let is_new = |of: fn(&News) -> u64| self.seen.as_ref().map(of) != Some(of(&news));
+        let (topics, members) = (is_new(|news| news.topics), is_new(|news| news.members));
+        self.seen = Some(news);
+        if topics {
+            self.topics.learn(state);
+        }
+        if members && self.book.learn(state) {
             let data_dir = self.data_dir.lock().unwrap_or_else(PoisonError::into_inner);
             save(&data_dir, &self.book.peers());
         }
-        let rate = state.policy().copy_rate_bytes_per_second;
-        if self.throttle.rate() != rate {
-            self.throttle.set_rate(rate);
-        }
+        self.rates.follow(state);
     }
 }
 

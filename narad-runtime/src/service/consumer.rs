@@ -61,6 +61,27 @@ pub struct HandedRecord {
     pub ticket: Ticket,
 }
 
+/// Damaged records to give up, as `POST /v1/topics/{topic}/skip` takes them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Skip {
+    /// The reign in which they were found to be damaged.
+    pub epoch: Epoch,
+    /// The first of them.
+    pub from: Offset,
+    /// Offset after the last one.
+    pub to: Offset,
+}
+
+/// What was given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Skipped {
+    /// How many records that nobody had acknowledged.
+    pub records: u64,
+    /// Where to go on: before the end if as much is acknowledged ahead as may be.
+    pub next: Offset,
+}
+
 /// What becomes of records that were handed out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settle {
@@ -187,7 +208,7 @@ impl Settled {
             Self::Refused(refused) => Some(refused.to_string()),
             Self::Moved { .. } => Some(Refused::Moved.to_string()),
             Self::OtherTopic => {
-                Some("the topic was deleted and created again: drop the record".to_owned())
+                Some("it is of another topic, or of one that was deleted since: ask at its own topic, or drop it".to_owned())
             }
             Self::Unavailable(error) => Some(error.to_string()),
         }

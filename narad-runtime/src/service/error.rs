@@ -69,8 +69,26 @@ pub enum ServiceError {
         /// The record that is waited for.
         frontier: Offset,
     },
+    /// What is left for consumers, or holds the rest back, cannot be read.
+    #[error(
+        "the records from offset {from} to before {to} of {topic}/{partition} are damaged on the \
+         owner's disk: to go on without them, give them up with `narad topic skip \
+         {topic}/{partition} --from {from} --to {to}`"
+    )]
+    Damaged {
+        /// The topic.
+        topic: String,
+        /// The partition.
+        partition: u32,
+        /// The first of them.
+        from: Offset,
+        /// Offset after the last one.
+        to: Offset,
+    },
     /// There is no room left.
-    #[error("the node's disk is full; free space on it or move partitions away")]
+    #[error(
+        "the node's disk is full: move partitions away, or drop what narad cluster salvage lists"
+    )]
     DiskFull,
     /// The node's ingress log is full: what it has accepted waits for its owners.
     #[error("this node has accepted as much as it may hold; send to another node, or in a moment")]
@@ -90,6 +108,12 @@ pub enum ServiceError {
     /// Too much is under way.
     #[error("the node is busy; try again in a moment")]
     Busy,
+    /// The node cannot go on: its disk has failed or is full.
+    #[error("this node has stopped, and its log says why: ask another node")]
+    Stopped,
+    /// The node was taken out of the cluster.
+    #[error("this node was removed from the cluster: ask another node, and stop this one")]
+    Removed,
     /// A fault of the node.
     #[error("the node failed: {0}")]
     Internal(String),
@@ -130,11 +154,14 @@ codes! {
     Self::StaleEpoch => "stale_epoch",
     Self::TooManyInFlight { .. } => "too_many_in_flight",
     Self::TooFarAhead { .. } => "too_far_ahead",
+    Self::Damaged { .. } => "damaged_records",
     Self::DiskFull => "disk_full",
     Self::Full { .. } => "full",
     Self::Draining => "draining",
     Self::NotAccepting(_) => "not_accepting",
     Self::TooLarge(_) => "too_large",
     Self::Busy => "busy",
+    Self::Stopped => "stopped",
+    Self::Removed => "removed",
     Self::Internal(_) => "internal",
 }

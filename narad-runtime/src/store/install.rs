@@ -13,7 +13,7 @@ use super::segment_store::{SegmentStore, segment_bases};
 use super::staging::{StagedExtent, Staging};
 use super::verify::staged_by;
 use super::{PartitionStore as _, StoreError, What, layout, manifest};
-use crate::disk::{self, Disk, DiskError, DiskFile, Durable, Open, Replacement};
+use crate::disk::{self, Disk, DiskError, Open, Replacement, SyncStep};
 use crate::log::check::Checker;
 use crate::log::frame::FILE_HEADER;
 use crate::log::side::{
@@ -49,6 +49,8 @@ impl SegmentStore {
                 return Err(StoreError::NoStaging { partition: p });
             }
             let staging = self.staging(p)?;
+            let turn = Arc::clone(&lock(&staging).turn);
+            let _turn = lock(&turn);
             lock(&staging).prepare_install(&*self.disk, attempt, sidecar, manifest)?;
             self.disk.rename(&from, &to)?;
             self.forget_staging(p);
@@ -115,8 +117,8 @@ impl Staging {
             }
             // Making a file takes as long as syncing one.
             let (sidecar, later) = likely(&manifest);
-            self.unnamed_sidecar(disk, &sidecar)?.file().sync()?;
-            self.unnamed_manifest(disk, &later)?.file().sync()?;
+            self.unnamed_sidecar(disk, &sidecar)?.sync(disk)?;
+            self.unnamed_manifest(disk, &later)?.sync(disk)?;
         }
         Ok(())
     }
@@ -187,20 +189,15 @@ impl Staging {
 
     /// Makes durable whatever of the extents is not, and some files with them.
     fn sync_with(&mut self, disk: &dyn Disk, files: &[Replacement]) -> Result<(), StoreError> {
-        let unsynced = |(&base, extent): (&Offset, &StagedExtent)| {
-            Some((base, Arc::clone(extent.unsynced.as_ref()?)))
-        };
-        let mut extents: Vec<(Offset, Arc<dyn DiskFile>)> =
-            self.extents.iter().filter_map(unsynced).collect();
-        if is_planted(Bug::CopyNotSynced) {
-            extents.clear();
-        }
-        let both = extents.iter().map(|(_, file)| &**file);
-        let both = both.chain(files.iter().map(Replacement::file)).map(Durable::File);
-        let mut synced = disk.sync_each(&both.collect::<Vec<_>>()).into_iter();
+        let extents = self.unsynced();
+        let of_extents = extents.iter().map(|extent| Box::new(|| extent.sync(disk)) as SyncStep);
+        let of_files = files.iter().map(|file| Box::new(|| file.sync(disk)) as SyncStep);
+        let steps: Vec<SyncStep<'_>> = of_extents.chain(of_files).collect();
+        let mut synced = disk.sync_each(&steps).into_iter();
+        drop(steps);
         let mut lost = Ok(());
-        for ((base, _), synced) in extents.iter().zip(synced.by_ref()) {
-            lost = lost.and(self.synced(disk, *base, synced));
+        for (extent, synced) in extents.iter().zip(synced.by_ref()) {
+            lost = lost.and(self.synced(disk, extent, synced).map(|_| ()));
         }
         lost?;
         for synced in synced {
@@ -234,11 +231,15 @@ impl Staging {
     }
 
     /// Cuts bytes that nothing vouches for.
-    fn cut_past(&self, disk: &dyn Disk, base: Offset, bytes: u64) -> Result<(), StoreError> {
+    fn cut_past(&mut self, disk: &dyn Disk, base: Offset, bytes: u64) -> Result<(), StoreError> {
         let file = disk.open(&segment_path(&self.dir, base), Open::Existing)?;
         if file.length()? > bytes {
             file.set_len(bytes)?;
-            file.sync()?;
+            if let Err(source) = file.sync() {
+                // Next time it would look as if it had been cut.
+                self.lose(disk, base)?;
+                return Err(StoreError::Lost { base, source });
+            }
         }
         Ok(())
     }
@@ -256,6 +257,8 @@ impl Staging {
         match ending(disk, &self.dir, last)? {
             Ending::Whole => {}
             Ending::Torn { at, kept } => {
+                // By the handle that wrote it: what is kept is taken for durable from here on.
+                self.sync_extent(disk, base)?;
                 if at < FILE_HEADER as u64 {
                     create_segment(disk, &self.dir, base)?;
                 } else {

@@ -17,7 +17,8 @@ use narad_runtime::http::{Connections, HttpOptions, router, serve};
 use narad_runtime::service::{
     Accepted, AcceptedView, AckSet, Fetched, Handed, MemberStatus, MemberView, MoveView, NewLoss,
     NewTopic, OffsetsView, Position, Produced, Read, Readiness, ReceiptView, Record, Reserve, Role,
-    Route, SalvageView, Service, ServiceError, Settle, Settled, Ticket, TopicView, partition_of,
+    Route, SalvageView, Service, ServiceError, Settle, Settled, Skip, Skipped, Ticket, TopicView,
+    partition_of,
 };
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
@@ -50,6 +51,10 @@ pub(crate) struct Partition {
     pub(crate) fetches: u64,
     /// Where reigns began; at zero unless it is said here.
     pub(crate) reign_starts: BTreeMap<u64, u64>,
+    /// Whose past reigns were.
+    pub(crate) reigned: BTreeMap<u64, String>,
+    /// Records that cannot be read: nothing else is left.
+    pub(crate) damaged: Option<(u64, u64)>,
     cursor: Option<Cursor>,
 }
 
@@ -67,6 +72,8 @@ pub(crate) struct State {
     pub(crate) salvage: SalvageView,
     pub(crate) leaderless: bool,
     pub(crate) unregistered: bool,
+    /// Nodes that were taken out.
+    pub(crate) removed: Vec<String>,
     /// What the next decommission is answered.
     pub(crate) decommission: Option<ServiceError>,
     pub(crate) faults: VecDeque<Fault>,
@@ -315,7 +322,8 @@ impl Node {
 impl Service for Node {
     async fn readiness(&self) -> Readiness {
         let ready = !self.cluster.state().unregistered;
-        Readiness { ready, waiting: (!ready).then(|| "waits for a leader".into()) }
+        let removed = self.cluster.state().removed.contains(&self.name);
+        Readiness { ready, removed, waiting: (!ready).then(|| "waits for a leader".into()) }
     }
 
     async fn members(&self, read: Read) -> Result<Vec<MemberView>, ServiceError> {
@@ -407,7 +415,7 @@ impl Service for Node {
             return Err(ServiceError::UnknownMember(to.into()));
         }
         self.owned(topic, partition, |row| {
-            row.owner = to.into();
+            row.reigned.insert(row.epoch, std::mem::replace(&mut row.owner, to.into()));
             row.epoch += 1;
             Ok(())
         })
@@ -468,6 +476,9 @@ impl Service for Node {
         acks: AckSet,
     ) -> Result<(), ServiceError> {
         self.owned(topic, partition, |row| {
+            if row.epoch < epoch.0 {
+                return Err(ServiceError::Invalid("no such epoch has begun".into()));
+            }
             if row.epoch != epoch.0 {
                 return Err(ServiceError::StaleEpoch);
             }
@@ -481,6 +492,10 @@ impl Service for Node {
 
     async fn reserve(&self, topic: &str, wanted: Reserve) -> Result<Handed, ServiceError> {
         self.hand_out(topic, wanted).await
+    }
+
+    async fn skip(&self, topic: &str, partition: u32, skip: Skip) -> Result<Skipped, ServiceError> {
+        self.give_up_damaged(topic, partition, skip)
     }
 
     async fn settle(

@@ -2,8 +2,8 @@
 //! fsync, in every fault class including no quorum.
 //!
 //! Judged at every acceptance and every refusal, in both phases: what an acceptance took beyond
-//! what the disk took, and whether a refusal had any other reason than a node that leaves, a log that
-//! is full, or a disk that fails. That a node leaves is so if its own replica says so, or the log has
+//! what the disk took, and whether a refusal had any other reason than a node that leaves, one that
+//! only joins, a log that is full, or a disk that fails. That a node leaves is so if its own replica says so, or the log has
 //! said so a moment ago; that its log is full, if what it has to hold is as much as it may.
 
 use std::time::Duration;
@@ -38,7 +38,9 @@ pub(super) fn refused(
 ) {
     let wrong = match why {
         AcceptFault::Closed => (!leaves(book, config, node, cx)).then_some("and does not leave"),
-        AcceptFault::Full => (!is_full(book, config, node, more)).then_some("and has room"),
+        AcceptFault::Full => {
+            (!is_full(book, config, node, more) && !joins(node, cx)).then_some("and has room")
+        }
         AcceptFault::TooLarge | AcceptFault::Busy | AcceptFault::Disk => None,
     };
     if let Some(wrong) = wrong {
@@ -52,6 +54,12 @@ fn leaves(book: &Book, config: &Config, node: NodeId, cx: &Cx<'_>) -> bool {
     let moment = config.request_timeout * 2;
     let just_now = book.ingress.left.get(&node).is_some_and(|at| cx.now.since(*at) <= moment);
     just_now || member.is_some_and(|member| member.draining || member.retired)
+}
+
+/// Whether the node has not learned yet that the log knows a life of it.
+fn joins(node: NodeId, cx: &Cx<'_>) -> bool {
+    let member = cx.look.node(node).and_then(|own| own.state().member(node));
+    member.is_none_or(|member| !member.has_lived())
 }
 
 /// Whether what a log has to hold, from its last checkpoint on, and so much more, is nearly as much

@@ -197,7 +197,10 @@ impl State {
             return Err(Reason::NotDraining);
         }
         match member.status {
-            Status::Alive if !member.drained_out => return Err(Reason::NotDrainedOut),
+            // Who has never registered has nothing that could be drained.
+            Status::Alive if !member.drained_out && member.has_lived() => {
+                return Err(Reason::NotDrainedOut);
+            }
             Status::Dead(_) if receipt.is_none() => return Err(Reason::NeedsReceipt),
             Status::Alive | Status::Dead(_) => {}
         }

@@ -14,6 +14,17 @@ fn give_up(node: u64, receipt: &str) -> Command {
     Command::Retire { node: NodeId(node), receipt: Some(String::from(receipt)) }
 }
 
+/// R86: who never came up has nothing to drain, and can be taken out again.
+#[test]
+fn a_node_that_never_registered_is_retired_at_once() {
+    let mut world = World::cluster(4);
+    world.join(5);
+    assert_eq!(world.refuses(9, retire(5)), Reason::NotDraining);
+    world.drain(5, true);
+    assert_eq!(world.applies(9, retire(5)), Applied::Done);
+    assert!(world.member(5).retired);
+}
+
 /// R86: the steps in their order, each refused before its time, with its reason.
 #[test]
 fn a_node_is_retired_step_by_step() {

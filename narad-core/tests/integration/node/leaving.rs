@@ -218,6 +218,29 @@ fn a_decommission_can_be_cancelled_at_every_step() {
     assert!(cancelled > 0 && late > 0, "{cancelled} in time, {late} too late");
 }
 
+/// R86, field faults 43 and 45: a dead node never says that it is empty; an operator who gives up what
+/// it had accepted takes it out all the same, and only once it drains.
+#[test]
+fn a_dead_node_is_taken_out_by_the_word_of_an_operator() {
+    let mut world = cluster(4, 16);
+    let ask = world.ask(n(2), Ask::Decommission(n(3)));
+    world.until("it is drained", World::SECOND * 60, |world| {
+        world.replies.contains_key(&ask) && world.log.state.owned_count(n(3)) == 0
+    });
+    world.crash(n(3));
+    let retire = |world: &mut World| {
+        let receipt = "the rack burned down".to_owned();
+        let ask = world.ask(n(2), Ask::Retire { node: n(3), receipt });
+        world.run(World::SECOND * 2);
+        world.replies[&ask].clone()
+    };
+    assert_eq!(retire(&mut world), Err(AskError::Rejected(Reason::NotDrainedOut)), "not dead yet");
+    world.run(World::SECOND * 10);
+    assert!(!world.log.state.member(n(3)).unwrap().retired, "nobody takes it out unasked");
+    assert!(retire(&mut world).is_ok());
+    world.until("it is out", World::SECOND * 60, |world| is_out(world, 3));
+}
+
 /// R85: a drain survives the restart of the node that drains.
 #[test]
 fn a_drain_survives_a_restart() {

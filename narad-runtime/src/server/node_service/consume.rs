@@ -8,20 +8,19 @@ use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use narad_core::cursor::{Reserved, Run};
-use narad_core::ids::{Epoch, Offset, PartitionId};
+use narad_core::ids::{Epoch, Offset};
 use narad_core::node::Node;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::{NodeService, Place, blocking, place};
+use super::hand_out::{Held, hand_out_now};
+use super::{NodeService, Place, blocking, place_of};
 use crate::broker::{Seat, Slot, SlotError, Watch};
 use crate::client::{Client, ClientOptions};
 use crate::log::LogError;
 use crate::service::{
-    AckSet, Fetched, Handed, HandedRecord, OffsetsOf, OffsetsView, Position, Read, Record, Reserve,
-    Route, ServiceError, Settle, Settled, Ticket,
+    AckSet, Fetched, Handed, OffsetsOf, OffsetsView, Position, Read, Reserve, Route, ServiceError,
+    Settle, Settled, Ticket,
 };
-use crate::store::PartitionLog;
 
 impl NodeService {
     /// Makes durable where consumers stand; what cannot be is delivered again.
@@ -39,7 +38,14 @@ impl NodeService {
         bytes_max: u64,
         wait: Duration,
     ) -> Result<Fetched, ServiceError> {
-        let place = self.place(topic, partition).await?;
+        let place = match from {
+            Position::Offset { epoch: Some(epoch), .. } => {
+                self.place_in(topic, partition, epoch).await?
+            }
+            Position::Offset { epoch: None, .. } | Position::Committed => {
+                self.place(topic, partition).await?
+            }
+        };
         let seat = self.seat(&place)?;
         let mut watch = seat.slot.watch();
         let until = Instant::now() + wait;
@@ -47,7 +53,8 @@ impl NodeService {
         let mut place = Arc::new(place);
         loop {
             let (seat, at) = (seat.clone(), Arc::clone(&place));
-            let fetched = blocking(move || fetch_now(&seat, &at, from, bytes_max)).await??;
+            let fetched = blocking(move || fetch_now(&seat, &at, from, bytes_max)).await?;
+            let fetched = fetched.map_err(|held| held.of(topic, place.partition, &self.damages))?;
             if !fetched.records.is_empty() {
                 return Ok(fetched);
             }
@@ -69,7 +76,7 @@ impl NodeService {
         epoch: Epoch,
         acks: AckSet,
     ) -> Result<(), ServiceError> {
-        let place = self.place(topic, partition).await?;
+        let place = self.place_in(topic, partition, epoch).await?;
         let seat = self.seat(&place)?;
         let acked = blocking(move || {
             if let Some(up_to) = acks.up_to {
@@ -78,7 +85,7 @@ impl NodeService {
             let one = |offset: &Offset| seat.slot.acknowledge(epoch, *offset).map(|_| ());
             acks.offsets.iter().try_for_each(one)
         });
-        Ok(acked.await??)
+        acked.await?.map_err(|error| own(error.into()))
     }
 
     pub(super) async fn hand_out(
@@ -91,7 +98,8 @@ impl NodeService {
             let seats = self.seats_to_hand_out(topic, wanted.partition).await?;
             let mut watches: Vec<Watch> = seats.iter().map(|(_, seat)| seat.slot.watch()).collect();
             let slots: Vec<_> = seats.iter().map(|(_, seat)| Arc::clone(&seat.slot)).collect();
-            let tried = blocking(move || hand_out_now(&seats, &wanted)).await?;
+            let (name, damages) = (topic.to_owned(), self.damages.clone());
+            let tried = blocking(move || hand_out_now(&seats, &name, &wanted, &damages)).await?;
             let is_over = Instant::now() >= until;
             match tried {
                 Ok(taken) if !taken.handed.records.is_empty() || is_over => {
@@ -162,9 +170,6 @@ impl NodeService {
             .iter()
             .map(|(partition, place)| {
                 let seat = match place {
-                    Ok(place) if place.owner != node => {
-                        Err(Settled::Moved { owner: place.owner_http.clone() })
-                    }
                     Ok(place) => self.seat(place).map_err(Settled::Unavailable),
                     Err(ServiceError::UnknownPartition { .. }) => Err(Settled::OtherTopic),
                     Err(error) => Err(Settled::Unavailable(error.clone())),
@@ -172,16 +177,30 @@ impl NodeService {
                 (*partition, seat)
             })
             .collect();
-        let topic_of = |partition| places.get(&partition)?.as_ref().ok().map(Place::topic);
-        let asked: Vec<_> = tickets
-            .into_iter()
-            .map(|ticket| (ticket, topic_of(ticket.partition).is_none_or(|id| id == ticket.topic)))
-            .collect();
+        let elsewhere = |ticket: &Ticket| {
+            let place = places.get(&ticket.partition)?.as_ref().ok()?;
+            let owner = place.owner_http.clone();
+            if place.topic() != ticket.topic {
+                Some(Settled::OtherTopic)
+            } else if place.owner == node {
+                None
+            } else if place.was_of(node, ticket.handle.epoch) {
+                // It may have been handed out here.
+                Some(Settled::Moved { owner })
+            } else {
+                Some(Settled::Unavailable(ServiceError::NotOwner { owner }))
+            }
+        };
+        let asked: Vec<_> =
+            tickets.into_iter().map(|ticket| (ticket, elsewhere(&ticket))).collect();
         blocking(move || {
-            let settle = |(ticket, is_same): (Ticket, bool)| match &seats[&ticket.partition] {
-                _ if !is_same => Settled::OtherTopic,
-                Ok(seat) => settle_now(&seat.slot, ticket, how),
-                Err(settled) => settled.clone(),
+            let settle = |(ticket, known): (Ticket, Option<Settled>)| match (
+                known,
+                &seats[&ticket.partition],
+            ) {
+                (Some(known), _) => known,
+                (None, Ok(seat)) => settle_now(&seat.slot, ticket, how),
+                (None, Err(settled)) => settled.clone(),
             };
             asked.into_iter().map(settle).collect()
         })
@@ -240,7 +259,7 @@ impl NodeService {
             let (wanted, indices) = (topic.to_owned(), indices.clone());
             let find = move |node: &Node| {
                 node.state().topic_named(&wanted)?;
-                let find = |index: u32| (index, place(node, &wanted, index));
+                let find = |index: u32| (index, place_of(node, &wanted, index));
                 Some(indices.into_iter().map(find).collect())
             };
             if let Some(found) = self.look(read, find).await? {
@@ -256,7 +275,7 @@ fn fetch_now(
     place: &Place,
     from: Position,
     bytes_max: usize,
-) -> Result<Fetched, ServiceError> {
+) -> Result<Fetched, Held> {
     let (log, epoch) = seat.slot.readable()?;
     let (bounds, committed) = (log.bounds(), seat.slot.position()?.committed);
     let from = match from {
@@ -265,156 +284,25 @@ fn fetch_now(
         Position::Offset { at, epoch: None } => at,
     };
     let from = from.max(bounds.start);
-    let records = if from >= bounds.hwm { Vec::new() } else { log.read(from, bytes_max)? };
+    let records = if from >= bounds.hwm {
+        Vec::new()
+    } else {
+        match log.read(from, bytes_max) {
+            Err(LogError::Damaged { resume, .. }) => return Err(Held::Damaged(from..resume)),
+            read => read?,
+        }
+    };
     let next = records.last().map_or(from, |(offset, _)| offset.next());
     Ok(Fetched { records, next, start: bounds.start, hwm: bounds.hwm, epoch, committed })
 }
 
-/// Records on their way to a consumer. Dropped before they are delivered, because whoever asked has
-/// gone away meanwhile, they are given back.
-struct Taken {
-    handed: Handed,
-    undelivered: Option<(Arc<Slot>, Reserved)>,
-}
-
-impl Taken {
-    fn deliver(mut self) -> Handed {
-        self.undelivered = None;
-        Handed {
-            records: std::mem::take(&mut self.handed.records),
-            partition: self.handed.partition,
-            epoch: self.handed.epoch,
-            visibility: self.handed.visibility,
-        }
+/// Names a refusal of a partition that this node owned when it was looked up, and that may have moved
+/// since.
+pub(super) fn own(error: ServiceError) -> ServiceError {
+    match error {
+        ServiceError::NotOwner { owner: None } => ServiceError::NotServing,
+        error => error,
     }
-}
-
-impl Drop for Taken {
-    fn drop(&mut self) {
-        if let Some((slot, reserved)) = self.undelivered.take() {
-            slot.give_back(&reserved, Offset(0));
-        }
-    }
-}
-
-/// Hands records of the first partition out that has some.
-fn hand_out_now(seats: &[(Place, Seat)], wanted: &Reserve) -> Result<Taken, ServiceError> {
-    let (mut empty, mut refusal) = (None, None);
-    for (place, seat) in seats {
-        match hand_out_of(place.partition, &seat.slot, wanted) {
-            Ok(taken) if taken.handed.records.is_empty() => {
-                empty.get_or_insert(taken);
-            }
-            Ok(taken) => return Ok(taken),
-            Err(error) => {
-                // One's own partition may have moved since it was looked up.
-                let error = match ServiceError::from(error) {
-                    ServiceError::NotOwner { owner: None } => ServiceError::NotServing,
-                    error => error,
-                };
-                refusal.get_or_insert(error);
-            }
-        }
-    }
-    match (empty, refusal) {
-        (Some(empty), _) => Ok(empty),
-        (None, Some(refusal)) => Err(refusal),
-        (None, None) => Err(ServiceError::NotServing),
-    }
-}
-
-fn hand_out_of(
-    partition: PartitionId,
-    slot: &Arc<Slot>,
-    wanted: &Reserve,
-) -> Result<Taken, SlotError> {
-    let visibility = wanted.visibility.min(slot.limits().visibility_max);
-    let (log, reserved) = slot.reserve(wanted.records_max, visibility)?;
-    let epoch = reserved.epoch;
-    let handed = Handed { partition: partition.index, epoch, visibility, records: Vec::new() };
-    let mut taken = Taken { handed, undelivered: Some((Arc::clone(slot), reserved)) };
-    let Some((_, reserved)) = &taken.undelivered else { unreachable!("just put there") };
-    let bytes_max = usize::try_from(wanted.bytes_max).unwrap_or(usize::MAX);
-    let found = read_reserved(&*log, reserved, bytes_max)?;
-    if let Some(from) = found.not_read_from {
-        slot.give_back(reserved, from);
-    }
-    if let Some(damaged) = found.damaged {
-        tracing::error!(%partition, error = %damaged, "records cannot be handed out");
-        if found.records.is_empty() {
-            // They stay out of the way of what lies behind them.
-            taken.undelivered = None;
-            return Err(damaged.into());
-        }
-    }
-    let mut handles = reserved.handles();
-    for (offset, record) in found.records {
-        let handle = handles.find(|handle| handle.offset == offset).expect("it was reserved");
-        let ticket = Ticket { topic: partition.topic, partition: partition.index, handle };
-        let delivery = handle.delivery;
-        taken.handed.records.push(HandedRecord { offset, record, delivery, ticket });
-    }
-    drop(handles);
-    Ok(taken)
-}
-
-/// What was read of a reservation.
-#[derive(Default)]
-struct Found {
-    records: Vec<(Offset, Record)>,
-    /// Where reading ended because there was enough.
-    not_read_from: Option<Offset>,
-    /// Why some could not be read.
-    damaged: Option<LogError>,
-}
-
-/// Reads reserved records: at least one, and no more than fit into `bytes_max` otherwise. Damaged ones
-/// are left out.
-fn read_reserved(
-    log: &dyn PartitionLog,
-    reserved: &Reserved,
-    bytes_max: usize,
-) -> Result<Found, LogError> {
-    /// Most that is read at once, in bytes: a few records may be wanted out of many.
-    const READ_BYTES_MAX: usize = 256 << 10;
-    let (mut found, mut bytes) = (Found::default(), 0);
-    for Run { first, end, .. } in &reserved.runs {
-        let mut at = *first;
-        while at < *end {
-            if bytes >= bytes_max && !found.records.is_empty() {
-                found.not_read_from = Some(at);
-                return Ok(found);
-            }
-            let left = usize::try_from(end.0 - at.0).unwrap_or(usize::MAX);
-            let guess = left.saturating_mul(1 << 10).min(READ_BYTES_MAX);
-            match log.read(at, guess.min(bytes_max.saturating_sub(bytes)).max(1)) {
-                Ok(read) if read.is_empty() => {
-                    found.not_read_from = Some(at);
-                    return Ok(found);
-                }
-                Ok(read) => {
-                    for (offset, record) in read.into_iter().take(left) {
-                        let size = record.encoded_bytes();
-                        if !found.records.is_empty() && bytes + size > bytes_max {
-                            found.not_read_from = Some(offset);
-                            return Ok(found);
-                        }
-                        bytes += size;
-                        found.records.push((offset, record));
-                        at = offset.next();
-                    }
-                }
-                Err(error @ LogError::Damaged { resume, .. }) => {
-                    at = resume.max(at.next());
-                    found.damaged = Some(error);
-                }
-                // Retention was faster.
-                Err(LogError::BelowStart { start, .. }) => at = start.max(at.next()),
-                Err(error) => return Err(error),
-            }
-        }
-    }
-    Ok(found)
 }
 
 fn settle_now(slot: &Slot, ticket: Ticket, how: Settle) -> Settled {

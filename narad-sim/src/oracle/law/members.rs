@@ -171,7 +171,7 @@ impl Law {
             return Err(Reason::NotDraining);
         }
         let alive = member.status == Status::Alive;
-        if alive && !member.drained_out {
+        if alive && !member.drained_out && member.incarnation.0 > 0 {
             return Err(Reason::NotDrainedOut);
         }
         if !alive && receipt.is_none() {

@@ -63,6 +63,7 @@ pub(super) const GADGETS: &[Gadget] = gadgets! {
     hunted::exodus => Freeze Topics;
     hunted::late_thaw => Freeze;
     hunted::late_capture => Freeze;
+    hunted::slow_destination => Freeze Clock;
     hunted::hidden_tail => Freeze Death Disk Restart;
     hunted::fetched_ahead => Death;
     hunted::old_session => Death Network Flip;

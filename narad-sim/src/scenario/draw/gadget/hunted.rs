@@ -72,6 +72,16 @@ pub(super) fn late_capture(draft: &mut Draft<'_>) {
     draft.push(Step::new(When::on(event), Action::Delay { by }));
 }
 
+/// A destination whose clock is too slow to give its own freeze up in time: only the source's cap ends
+/// it (H22).
+pub(super) fn slow_destination(draft: &mut Draft<'_>) {
+    draft.long_tails();
+    let filter = Filter { times: 0, ..Filter::any() };
+    let asks = On { filter, ..On::new(Stage::Effect, "prepare") };
+    let ppm = -i64::try_from(draft.dice.within(200_000, 600_000)).unwrap_or_default();
+    draft.push(Step::new(When::on(asks), Action::ClockRate { node: Who::Here, ppm }));
+}
+
 /// A tail that nobody acknowledged: its owner stands still between the append and its check, until
 /// its lease is over.
 pub(super) fn hidden_tail(draft: &mut Draft<'_>) {
