@@ -152,9 +152,6 @@ fn send_tails(mut socket: TcpStream, tail: &File) -> io::Result<()> {
         while sent < bytes {
             let left = usize::try_from(bytes - sent).unwrap_or(usize::MAX);
             sent += rustix::fs::sendfile(&socket, tail, None, left)? as u64;
-            if sent < bytes {
-                continue;
-            }
         }
         rustix::fs::seek(tail, rustix::fs::SeekFrom::Start(0))?;
     }
