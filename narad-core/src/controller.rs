@@ -51,7 +51,7 @@ use deaths::Hearing;
 use decisions::Decisions;
 pub use membership::Change;
 use membership::Retirement;
-pub use moves::placement;
+pub use moves::{limits, placement};
 
 /// Something the façade tells the controller.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
