@@ -7,9 +7,11 @@
 mod accepting;
 mod book;
 mod error;
+mod history;
 mod identity;
 mod node_service;
 mod opening;
+mod rates;
 mod receiving;
 mod run;
 mod topics;
@@ -49,8 +51,11 @@ use crate::wire::handshake::ClusterId;
 use accepting::Accepting;
 use book::{Book, Clerk};
 pub use error::ServerError;
+use history::{History, Recorder};
 pub use node_service::NodeService;
+use node_service::Steering;
 use opening::{open_raft, open_store};
+use rates::Rates;
 use receiving::Receiving;
 pub use run::run;
 use topics::Topics;
@@ -147,6 +152,8 @@ impl Server {
         let data_dir = Arc::new(Mutex::new(data_dir));
         let rate = state.policy().copy_rate_bytes_per_second;
         let throttle = Arc::new(Throttle::on_real_time(rate));
+        let rates = Arc::new(Rates::new(Arc::clone(&throttle), rate));
+        let history = Arc::new(History::default());
         let ground = Arc::new(Ground::new(clock));
         let broker =
             Arc::new(Broker::with_limits(Arc::clone(&ground) as _, settings.consumers.limits()));
@@ -187,12 +194,8 @@ impl Server {
         let NodeIdentity { name, store_uuid, addrs, .. } = me.clone();
         let again = Request::Join { name, store_uuid, addrs };
         tokio::spawn(book::announce(at, again, told, by, handle.clone()));
-        let client = Client::new(
-            who,
-            Arc::clone(&book) as _,
-            Arc::clone(&throttle),
-            transfer::Settings::default(),
-        );
+        let client =
+            Client::new(who, Arc::clone(&book) as _, throttle, transfer::Settings::default());
         let hands = Hands::new(
             HandsSeams {
                 transport: Arc::clone(&transport),
@@ -223,8 +226,15 @@ impl Server {
             ingress.door().publish(room);
         }
         let counters = Arc::new(Counters::default());
-        let clerk =
-            Clerk::new(Arc::clone(&book), Arc::clone(&topics), throttle, Arc::clone(&data_dir));
+        let clerk = Clerk::new(
+            Arc::clone(&book),
+            Arc::clone(&topics),
+            Arc::clone(&rates),
+            Arc::clone(&history),
+            Arc::clone(&data_dir),
+        );
+        let recorder =
+            Recorder { history: Arc::clone(&history), next: Telemetry::new(Arc::clone(&counters)) };
         let thread = NodeLoop::new(
             replica,
             letters,
@@ -232,7 +242,7 @@ impl Server {
             clock,
             settings.raft.tick,
             Box::new(clerk),
-            Box::new(Telemetry::new(Arc::clone(&counters))),
+            Box::new(recorder),
         )
         .spawn(actions)
         .map_err(ServerError::Thread)?;
@@ -245,6 +255,7 @@ impl Server {
             admitted.node,
             Arc::clone(&ingress),
             topics,
+            Steering { rates, history },
         ));
         let router = http::router(Arc::clone(&service) as Arc<dyn Service>, settings.http.clone());
         let ended = cancel.clone().cancelled_owned();

@@ -11,12 +11,13 @@ use narad_core::metastore::{Addresses, State};
 use narad_core::node::Node;
 use narad_core::peer::{Answer, Request};
 
+use super::history::History;
+use super::rates::Rates;
 use super::topics::Topics;
 use crate::disk::{read_whole, write_atomically};
 use crate::net::{Directory, Transport};
 use crate::node_loop::{NodeHandle, Watcher};
 use crate::store::data_dir::DataDir;
-use crate::transfer::Throttle;
 
 /// The file in which a node remembers where others listen, for the time before its replica knows:
 /// a line a member, `id address`.
@@ -110,11 +111,13 @@ impl Directory for Book {
     }
 }
 
-/// Keeps the book, the topics, the file and the throttle in line with the replicated state.
+/// Keeps the book, the topics, the file, the throttle and the history in line with the replicated
+/// state.
 pub(super) struct Clerk {
     book: Arc<Book>,
     topics: Arc<Topics>,
-    throttle: Arc<Throttle>,
+    rates: Arc<Rates>,
+    history: Arc<History>,
     data_dir: Arc<Mutex<DataDir>>,
 }
 
@@ -122,10 +125,11 @@ impl Clerk {
     pub(super) const fn new(
         book: Arc<Book>,
         topics: Arc<Topics>,
-        throttle: Arc<Throttle>,
+        rates: Arc<Rates>,
+        history: Arc<History>,
         data_dir: Arc<Mutex<DataDir>>,
     ) -> Self {
-        Self { book, topics, throttle, data_dir }
+        Self { book, topics, rates, history, data_dir }
     }
 }
 
@@ -137,10 +141,8 @@ impl Watcher for Clerk {
             let data_dir = self.data_dir.lock().unwrap_or_else(PoisonError::into_inner);
             save(&data_dir, &self.book.peers());
         }
-        let rate = state.policy().copy_rate_bytes_per_second;
-        if self.throttle.rate() != rate {
-            self.throttle.set_rate(rate);
-        }
+        self.rates.follow(state.policy().copy_rate_bytes_per_second);
+        self.history.changed(node);
     }
 }
 

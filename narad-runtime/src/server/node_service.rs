@@ -1,8 +1,18 @@
 //! The API's view of a node: questions to the node machine, records to and from its logs.
 
+mod advice;
 mod consume;
+mod draining;
 mod errors;
+mod explain;
+mod gather;
+mod names;
+mod operate;
+mod planning;
 mod salvage;
+mod status;
+mod steering;
+mod stopping;
 mod views;
 
 use std::sync::Arc;
@@ -17,6 +27,8 @@ use narad_core::ids::{Epoch, NodeId, PartitionId, TopicId};
 use narad_core::metastore::Applied;
 use narad_core::node::{Ask, Node, Said};
 
+use super::history::History;
+use super::rates::Rates;
 use super::topics::{Known, Topics};
 use crate::broker::{Broker, ProduceError, Seat};
 use crate::client::{Client, ClientOptions};
@@ -42,6 +54,14 @@ pub struct NodeService {
     turn: AtomicU64,
     ingress: Arc<Ingress>,
     topics: Arc<Topics>,
+    steering: Steering,
+}
+
+/// What operators see and change of this node alone.
+#[derive(Debug)]
+pub(super) struct Steering {
+    pub(super) rates: Arc<Rates>,
+    pub(super) history: Arc<History>,
 }
 
 /// Where a partition is, as this node has learned it.
@@ -67,8 +87,9 @@ impl NodeService {
         node: NodeId,
         ingress: Arc<Ingress>,
         topics: Arc<Topics>,
+        steering: Steering,
     ) -> Self {
-        Self { handle, broker, store, node, turn: AtomicU64::new(0), ingress, topics }
+        Self { handle, broker, store, node, turn: AtomicU64::new(0), ingress, topics, steering }
     }
 
     fn store(&self) -> Arc<dyn PartitionStore> {
@@ -189,6 +210,18 @@ impl NodeService {
         Err(ServiceError::UnknownTopic(topic.to_owned()))
     }
 
+    async fn moves_now(&self, read: Read) -> Result<Vec<MoveView>, ServiceError> {
+        let (mut moves, elsewhere) = self.look(read, moves_seen_from).await?;
+        // A stale view is this node's own: so what a destination is asked ends there.
+        if read == Read::Barrier {
+            let asked = elsewhere.into_iter().map(async |(to, addr)| (to, ask_moves(&addr).await));
+            for (to, told) in join_all(asked).await {
+                add_progress(&mut moves, &to, told.as_deref());
+            }
+        }
+        Ok(moves)
+    }
+
     /// Finds the seat of a partition that this node owns.
     fn seat(&self, place: &Place) -> Result<Seat, ServiceError> {
         if place.owner != self.node {
@@ -230,15 +263,7 @@ impl Service for NodeService {
     }
 
     async fn moves(&self, read: Read) -> Result<Vec<MoveView>, ServiceError> {
-        let (mut moves, elsewhere) = self.look(read, moves_seen_from).await?;
-        // A stale view is this node's own: so what a destination is asked ends there.
-        if read == Read::Barrier {
-            let asked = elsewhere.into_iter().map(async |(to, addr)| (to, ask_moves(&addr).await));
-            for (to, told) in join_all(asked).await {
-                add_progress(&mut moves, &to, told.as_deref());
-            }
-        }
-        Ok(moves)
+        self.moves_now(read).await
     }
 
     async fn decommission(&self, member: &str, on: bool) -> Result<(), ServiceError> {

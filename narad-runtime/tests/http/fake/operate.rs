@@ -116,6 +116,7 @@ impl Operate for Node {
         let known = state.members.iter().find(|known| known.id.as_str() == member).cloned();
         let known = known.expect("it is known");
         let verdict = match state.shown.drains.len() {
+            _ if !known.draining => Verdict::Done { proof: String::new() },
             0 => Verdict::Done { proof: format!("{member} is out") },
             1 => state.shown.drains[0].clone(),
             _ => state.shown.drains.remove(0),
