@@ -82,24 +82,22 @@ fn accepted(accepted: &AcceptedView) -> String {
 /// Restores or drops one thing.
 pub(super) async fn act(
     client: &Client,
-    command: SalvageCommand,
+    command: &SalvageCommand,
     json: bool,
     terminal: &mut Terminal,
 ) -> Result<(), Failure> {
     match command {
         SalvageCommand::Restore { what: (member, id) } => {
-            let restored = client.restore(&member, &id).await?;
+            let restored = client.restore(member, id).await?;
             if json {
                 return print(&restored, terminal);
             }
             terminal.print(&format!("accepted again: {}", accepted(&restored)))
         }
-        SalvageCommand::Drop { what: (member, id), yes: false } => {
-            let message = format!("{member}/{id} would be deleted for good");
-            Err(Failure::new(ExitCode::Usage, message).with_hint("add --yes to do it"))
-        }
-        SalvageCommand::Drop { what: (member, id), yes: true } => {
-            client.drop_quarantined(&member, &id).await?;
+        SalvageCommand::Drop { what: (member, id), yes } => {
+            let what = format!("{member}/{id} would be deleted for good");
+            terminal.confirm(*yes, &what).await?;
+            client.drop_quarantined(member, id).await?;
             if json { Ok(()) } else { terminal.print(&format!("{member}/{id} is deleted")) }
         }
     }
@@ -108,30 +106,35 @@ pub(super) async fn act(
 /// Declares a partition lost, or says what that would mean.
 pub(super) async fn declare_lost(
     client: &Client,
-    (topic, partition): (String, u32),
+    (topic, partition): &(String, u32),
     yes: bool,
-    receipt: String,
+    receipt: &str,
     json: bool,
     terminal: &mut Terminal,
 ) -> Result<(), Failure> {
     if !yes {
-        let detail = client.topic(&topic).await?;
-        let route = detail.routes.iter().find(|route| route.partition == partition);
-        let message = match route {
-            None => format!("{topic} has no partition {partition} that anybody owns"),
-            Some(route) if route.alive => format!(
-                "{topic}/{partition} is served by {}, which is alive: nothing is lost",
-                route.owner
-            ),
+        let detail = client.topic(topic).await?;
+        let route = detail.routes.iter().find(|route| route.partition == *partition);
+        let nothing = |message| Err(Failure::new(ExitCode::Usage, message));
+        let what = match route {
+            None => {
+                return nothing(format!("{topic} has no partition {partition} that anybody owns"));
+            }
+            Some(route) if route.alive => {
+                return nothing(format!(
+                    "{topic}/{partition} is served by {}, which is alive: nothing is lost",
+                    route.owner
+                ));
+            }
             Some(route) => format!(
-                "whatever only {} holds of {topic}/{partition} would be given up, until it comes back",
+                "whatever only {} holds of {topic}/{partition} would be given up, until it comes \
+                 back; narad cluster moves shows whether a copy only waits",
                 route.owner
             ),
         };
-        let hint = "add --yes to do it; narad cluster moves shows whether a copy only waits";
-        return Err(Failure::new(ExitCode::Usage, message).with_hint(hint));
+        terminal.confirm(false, &what).await?;
     }
-    let loss = NewLoss { topic, partition, receipt };
+    let loss = NewLoss { topic: topic.clone(), partition: *partition, receipt: receipt.to_owned() };
     let receipt = client.declare_lost(&loss).await?;
     if json {
         return print(&receipt, terminal);

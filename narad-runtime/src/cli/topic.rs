@@ -43,6 +43,9 @@ pub enum TopicCommand {
     Delete {
         /// Its name
         name: String,
+        /// Do not ask
+        #[arg(short, long)]
+        yes: bool,
     },
 }
 
@@ -110,7 +113,9 @@ pub(super) async fn run(
             }
             Ok(())
         }
-        TopicCommand::Delete { name } => {
+        TopicCommand::Delete { name, yes } => {
+            let what = format!("{name} would be deleted with all its records");
+            terminal.confirm(yes, &what).await?;
             client.delete_topic(&name).await?;
             if json { Ok(()) } else { terminal.print(&format!("{name} is deleted")) }
         }

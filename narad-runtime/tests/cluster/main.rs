@@ -7,5 +7,6 @@ mod consume;
 mod demo;
 mod harness;
 mod moves;
+mod operator;
 mod requirements;
 mod starts;

@@ -4,6 +4,9 @@ use super::words::lasts;
 use crate::cli::table::{bytes, render};
 use crate::service::{MemberStatus, MemberView, MoveView, Role, Verdict};
 
+/// Narrowest terminal that is shown how fast a move copies.
+const RATE_WIDTH: u16 = 96;
+
 pub(super) fn members(width: u16, wide: bool, members: &[MemberView]) -> String {
     let mut header = vec!["ID", "STATUS", "ROLE", "DRAINING", "OWNED", "IN", "OUT", "ADDR"];
     if wide {
@@ -53,8 +56,11 @@ pub(super) fn moves(width: u16, wide: bool, moves: &[MoveView]) -> String {
     if moves.is_empty() {
         return "nothing is moving".to_owned();
     }
-    let mut header =
-        vec!["PARTITION", "FROM", "TO", "PHASE", "COPIED", "RATE", "LEFT", "FREEZE", "WAITING FOR"];
+    // A narrow terminal does without what the time left says as well.
+    let rate = width >= RATE_WIDTH;
+    let mut header = vec!["PARTITION", "FROM", "TO", "PHASE", "COPIED"];
+    header.extend(rate.then_some("RATE"));
+    header.extend(["LEFT", "FREEZE", "WAITING FOR"]);
     if wide {
         header.extend(["WHO CAN HELP", "MOVE", "TRIES"]);
     }
@@ -67,11 +73,14 @@ pub(super) fn moves(width: u16, wide: bool, moves: &[MoveView]) -> String {
             row.to.to_string(),
             row.phase.clone().unwrap_or_else(unknown),
             copied(row),
-            row.bytes_per_second.map_or_else(unknown, |rate| format!("{}/s", bytes(rate))),
+        ];
+        let per_second = |rate| format!("{}/s", bytes(rate));
+        cells.extend(rate.then(|| row.bytes_per_second.map_or_else(unknown, per_second)));
+        cells.extend([
             left(row),
             row.predicted_freeze_ms.map_or_else(unknown, |ms| format!("{ms} ms")),
             waits_for(row),
-        ];
+        ]);
         if wide {
             cells.extend([
                 who(row),
@@ -90,7 +99,12 @@ fn unknown() -> String {
 
 pub(super) fn copied(row: &MoveView) -> String {
     match (row.bytes_staged, row.bytes_total) {
-        (Some(staged), Some(total)) => format!("{} of {}", bytes(staged), bytes(total)),
+        (Some(staged), Some(total)) => {
+            let (staged, total) = (bytes(staged), bytes(total));
+            let unit = |text: &str| text.rsplit_once(' ').map(|(_, unit)| unit.to_owned());
+            let short = staged.split(' ').next().filter(|_| unit(&staged) == unit(&total));
+            format!("{} of {total}", short.unwrap_or(&staged))
+        }
         (Some(staged), None) => bytes(staged),
         (None, _) => unknown(),
     }
