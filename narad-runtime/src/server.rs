@@ -11,6 +11,7 @@ mod history;
 mod identity;
 mod node_service;
 mod opening;
+mod pace;
 mod rates;
 mod receiving;
 mod run;
@@ -55,6 +56,7 @@ use history::{History, Recorder};
 pub use node_service::NodeService;
 use node_service::Steering;
 use opening::{open_raft, open_store};
+use pace::Pace;
 use rates::Rates;
 use receiving::Receiving;
 pub use run::run;
@@ -153,7 +155,7 @@ impl Server {
         let rate = state.policy().copy_rate_bytes_per_second;
         let throttle = Arc::new(Throttle::on_real_time(rate));
         let rates = Arc::new(Rates::new(Arc::clone(&throttle), rate));
-        let history = Arc::new(History::default());
+        let (history, pace) = (Arc::new(History::default()), Arc::new(Pace::default()));
         let ground = Arc::new(Ground::new(clock));
         let broker =
             Arc::new(Broker::with_limits(Arc::clone(&ground) as _, settings.consumers.limits()));
@@ -255,12 +257,13 @@ impl Server {
             admitted.node,
             Arc::clone(&ingress),
             topics,
-            Steering { rates, history },
+            Steering { rates, history, pace: Arc::clone(&pace) },
         ));
         let router = http::router(Arc::clone(&service) as Arc<dyn Service>, settings.http.clone());
         let ended = cancel.clone().cancelled_owned();
         let http = tokio::spawn(http::serve(http, router, settings.connections.clone(), ended));
         tokio::spawn(ingress.keep_open(cancel.clone()));
+        tokio::spawn(pace.watch(handle.clone(), cancel.clone()));
         tokio::spawn(sweep_trash(store, settings.node.quarantine, cancel.clone()));
         tokio::spawn(flush_positions(Arc::clone(&broker), cancel.clone()));
 
@@ -374,12 +377,23 @@ impl Drop for Server {
     }
 }
 
-/// Checks that a file's policy is the cluster's. A file that leaves everything at its default says
-/// nothing.
+/// Checks that a file's policy is the cluster's where a difference could let two owners write, or
+/// where nobody changes it in passing. A file that leaves everything at its default says nothing.
+///
+/// What operators turn while the cluster runs is the cluster's: a node that restarts while moves are
+/// paused or slowed down must not be kept out by its file.
 fn check_policy(file: &Policy, cluster: &Policy) -> Result<(), ServerError> {
     if *file == Policy::default() {
         return Ok(());
     }
+    let file = &Policy {
+        max_in_flight: cluster.max_in_flight,
+        moves_per_source: cluster.moves_per_source,
+        moves_per_destination: cluster.moves_per_destination,
+        paused: cluster.paused,
+        copy_rate_bytes_per_second: cluster.copy_rate_bytes_per_second,
+        ..file.clone()
+    };
     let (file, cluster) = (format!("{file:#?}"), format!("{cluster:#?}"));
     let differ = file.lines().zip(cluster.lines()).filter(|(file, cluster)| file != cluster);
     let differ = differ.map(|(file, cluster)| {

@@ -28,6 +28,7 @@ use narad_core::metastore::Applied;
 use narad_core::node::{Ask, Node, Said};
 
 use super::history::History;
+use super::pace::Pace;
 use super::rates::Rates;
 use super::topics::{Known, Topics};
 use crate::broker::{Broker, ProduceError, Seat};
@@ -62,6 +63,7 @@ pub struct NodeService {
 pub(super) struct Steering {
     pub(super) rates: Arc<Rates>,
     pub(super) history: Arc<History>,
+    pub(super) pace: Arc<Pace>,
 }
 
 /// Where a partition is, as this node has learned it.
@@ -211,7 +213,9 @@ impl NodeService {
     }
 
     async fn moves_now(&self, read: Read) -> Result<Vec<MoveView>, ServiceError> {
-        let (mut moves, elsewhere) = self.look(read, moves_seen_from).await?;
+        let pace = Arc::clone(&self.steering.pace);
+        let (mut moves, elsewhere) =
+            self.look(read, move |node| moves_seen_from(node, &pace)).await?;
         // A stale view is this node's own: so what a destination is asked ends there.
         if read == Read::Barrier {
             let asked = elsewhere.into_iter().map(async |(to, addr)| (to, ask_moves(&addr).await));

@@ -215,8 +215,9 @@ async fn the_plan_is_what_happens() {
 }
 
 fn slow(settings: &mut Settings) {
-    // A partition's copy takes some seconds.
+    // A partition's copy takes some seconds, and many requests.
     settings.policy.copy_rate_bytes_per_second = 256 << 10;
+    settings.node.chunk_bytes_max = 32 << 10;
 }
 
 /// A move that takes its time has a verdict with bytes, rate and time; it is seen at every node, it
@@ -297,7 +298,7 @@ async fn the_policy_is_changed_for_all_nodes() {
         })
         .await;
     }
-    let line = ["cluster", "policy", "set", "max_in_flight=3", "force_promote_after=0s"];
+    let line = ["cluster", "policy", "set", "max_in_flight=3", "lease=10s"];
     let (code, _, err) = narad(&cluster, &line).await;
     // A promotion could come before the last lease has run out.
     assert_eq!(code, ExitCode::Usage, "{err}");

@@ -140,7 +140,10 @@ pub(super) async fn policy(
     let text = table(desk.terminal.width, &view);
     desk.terminal.print(&text)?;
     if matches!(command, Some(PolicyCommand::Set { .. })) {
-        desk.terminal.note("where the file of a node has a [policy], change it there as well");
+        desk.terminal.note(
+            "where the file of a node has a [policy], change it there as well: it is refused when it \
+             starts again with other timings or votes",
+        );
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ use narad_core::metastore::{Assignment, Member, State, Status};
 use narad_core::node::Node;
 
 use super::advice::{self, Ends};
+use crate::server::pace::Pace;
 use crate::service::{MemberStatus, MemberView, MoveView, Role, Route, TopicView};
 
 pub(super) fn member_view(state: &State, leader: Option<NodeId>, member: &Member) -> MemberView {
@@ -41,9 +42,9 @@ pub(super) fn member_view(state: &State, leader: Option<NodeId>, member: &Member
 }
 
 /// Returns the moves as a node knows them, and where to ask about those to other nodes.
-pub(super) fn moves_seen_from(node: &Node) -> (Vec<MoveView>, BTreeMap<Name, String>) {
+pub(super) fn moves_seen_from(node: &Node, pace: &Pace) -> (Vec<MoveView>, BTreeMap<Name, String>) {
     let state = node.state();
-    let moves = state.targeted().filter_map(|partition| move_view(node, partition)).collect();
+    let moves = state.targeted().filter_map(|partition| move_view(node, pace, partition)).collect();
     let mut elsewhere = BTreeMap::new();
     for partition in state.targeted() {
         let target = state.assignment(partition).and_then(|row| row.target);
@@ -78,7 +79,7 @@ pub(super) fn add_progress(moves: &mut [MoveView], to: &Name, told: Option<&[Mov
     }
 }
 
-fn move_view(node: &Node, partition: PartitionId) -> Option<MoveView> {
+fn move_view(node: &Node, pace: &Pace, partition: PartitionId) -> Option<MoveView> {
     let state = node.state();
     let row = state.assignment(partition)?;
     let name = |id: NodeId| state.member(id).map(|member| member.name.clone());
@@ -107,7 +108,10 @@ fn move_view(node: &Node, partition: PartitionId) -> Option<MoveView> {
     } else if target == node.identity().node && progress.is_none() {
         view.verdict = Some(advice::starting(&view.to).verdict());
     }
-    if let Some(progress) = progress {
+    if let Some(mut progress) = progress {
+        if let Some(rate) = pace.of(partition, progress.move_id).filter(|rate| *rate > 0) {
+            progress.copy_rate = rate;
+        }
         view.phase = Some(progress.phase.to_string());
         view.bytes_staged = Some(progress.staged_bytes);
         view.bytes_total = Some(progress.listed_bytes);
