@@ -279,7 +279,7 @@ async fn a_slow_move_is_watched_throttled_and_given_up() {
     })
     .await;
     // A pinned partition stands in the way of a decommission, and that is said.
-    let view = client.preflight(&[from.clone()]).await.unwrap();
+    let view = client.preflight(std::slice::from_ref(&from)).await.unwrap();
     assert!(view.blockers.iter().any(|blocker| blocker.code == Cause::Pinned), "{view:?}");
 }
 

@@ -1,5 +1,7 @@
 //! The whole cluster on one page.
 
+use std::fmt::Write as _;
+
 use super::words::verdict;
 use super::{Desk, counted, path, show};
 use crate::cli::{ExitCode, Failure};
@@ -37,7 +39,8 @@ fn page(width: u16, wide: bool, view: &ClusterView) -> String {
     }
     for drain in &view.drains {
         if let Some(found) = &drain.verdict {
-            text.push_str(&format!("\n\n{} leaves: {}", drain.member, verdict(found)));
+            // Writing into a string cannot fail.
+            let _ = write!(text, "\n\n{} leaves: {}", drain.member, verdict(found));
         }
     }
     text.push_str("\n\n");
@@ -59,16 +62,13 @@ fn head(view: &ClusterView) -> String {
         format!("{leader}; {alive} of {} voters are alive, {needed} are needed\n", voters.len());
     text.push_str(&counted(view.partitions, "partition"));
     if view.unserved > 0 {
-        text.push_str(&format!(", {} of them NOT SERVED", view.unserved));
+        let _ = write!(text, ", {} of them NOT SERVED", view.unserved);
     }
     if view.unassigned > 0 {
-        text.push_str(&format!(", {} without an owner yet", view.unassigned));
+        let _ = write!(text, ", {} without an owner yet", view.unassigned);
     }
-    text.push_str(&format!(
-        "; {} under way, {} to come",
-        counted(view.moves.len() as u64, "move"),
-        view.planned
-    ));
+    let moves = counted(view.moves.len() as u64, "move");
+    let _ = write!(text, "; {moves} under way, {} to come", view.planned);
     if view.paused {
         text.push_str("; moves are PAUSED");
     }

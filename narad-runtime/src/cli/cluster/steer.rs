@@ -16,7 +16,7 @@ pub enum PolicyCommand {
     Show,
     /// Change it, on all nodes at once
     Set {
-        /// What to change, such as max_in_flight=4 or copy_rate_bytes_per_second=50MiB
+        /// What to change, such as `max_in_flight=4` or `copy_rate_bytes_per_second=50MiB`
         #[arg(required = true, value_name = "KEY=VALUE")]
         changes: Vec<String>,
     },

@@ -1,5 +1,7 @@
 //! Whether a node may be stopped.
 
+use std::fmt::Write as _;
+
 use super::{Desk, encoded};
 use crate::cli::{ExitCode, Failure};
 use crate::service::{StopReason, StopView};
@@ -31,7 +33,8 @@ fn page(_: u16, _: bool, view: &StopView) -> String {
         (false, _) => format!("{member} must not be stopped now"),
     };
     for StopReason { reason, remedy, .. } in notes {
-        text.push_str(&format!("\n  note: {reason}; {remedy}"));
+        // Writing into a string cannot fail.
+        let _ = write!(text, "\n  note: {reason}; {remedy}");
     }
     text
 }

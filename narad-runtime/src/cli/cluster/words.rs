@@ -1,5 +1,7 @@
 //! Verdicts, times and sizes in words.
 
+use std::fmt::Write as _;
+
 use crate::cli::table::bytes;
 use crate::service::Verdict;
 
@@ -9,10 +11,11 @@ pub(in crate::cli) fn verdict(verdict: &Verdict) -> String {
         Verdict::Progressing { bytes: done, bytes_total, bytes_per_second, eta_ms } => {
             let mut text = format!("progressing: {} of {}", bytes(*done), bytes(*bytes_total));
             if *bytes_per_second > 0 {
-                text.push_str(&format!(", {}/s", bytes(*bytes_per_second)));
+                // Writing into a string cannot fail.
+                let _ = write!(text, ", {}/s", bytes(*bytes_per_second));
             }
             if let Some(ms) = eta_ms.filter(|_| *bytes_total > *done) {
-                text.push_str(&format!(", {} left", lasts(ms)));
+                let _ = write!(text, ", {} left", lasts(ms));
             }
             text
         }

@@ -17,8 +17,7 @@ use crate::service::{Cause, DrainView, MemberStatus, MoveView, Read, ServiceErro
 pub(super) struct Leaver {
     pub(super) name: Name,
     pub(super) status: MemberStatus,
-    pub(super) draining: bool,
-    pub(super) drained_out: bool,
+    pub(super) stage: Stage,
     /// Whether it still takes part in the replicated log.
     pub(super) takes_part: bool,
     pub(super) owned: u64,
@@ -29,6 +28,17 @@ pub(super) struct Leaver {
     /// What would stand in the way of a decommission that begins now.
     pub(super) blockers: Vec<Advice>,
     pub(super) paused: bool,
+}
+
+/// How far a member is with leaving.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// It does not leave.
+    Stays,
+    /// It is being decommissioned.
+    Leaves,
+    /// It has said that nothing is left on it.
+    DrainedOut,
 }
 
 /// What the member itself has told.
@@ -68,8 +78,11 @@ impl Leaver {
                 Status::Alive => MemberStatus::Alive,
                 Status::Dead(_) => MemberStatus::Dead,
             },
-            draining: member.draining,
-            drained_out: member.drained_out,
+            stage: match (member.draining, member.drained_out) {
+                (false, _) => Stage::Stays,
+                (true, false) => Stage::Leaves,
+                (true, true) => Stage::DrainedOut,
+            },
             takes_part: state.configuration().contains(node),
             owned: state.owned_count(node) as u64,
             pinned: state.owned_by(node).filter(|partition| is_pinned(*partition)).count() as u64,
@@ -84,7 +97,7 @@ impl Leaver {
         DrainView {
             member: self.name.clone(),
             status: self.status,
-            draining: self.draining,
+            draining: self.stage != Stage::Stays,
             owned_partitions: self.owned,
             outbound_moves: self.outbound,
             inbound_moves: self.inbound,
@@ -99,7 +112,7 @@ impl Leaver {
         if self.status == MemberStatus::Retired {
             return Some(self.retired());
         }
-        if !self.draining {
+        if self.stage == Stage::Stays {
             return None;
         }
         if self.owned > 0 {
@@ -121,7 +134,7 @@ impl Leaver {
         if let Some(blocker) = self.blockers.first() {
             return Some(blocker.clone().verdict());
         }
-        if !self.drained_out
+        if self.stage == Stage::Leaves
             && let Some(advice) = self.handing_out(word)
         {
             return Some(advice.verdict());

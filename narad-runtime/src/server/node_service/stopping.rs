@@ -13,15 +13,14 @@ use narad_core::node::Node;
 use super::NodeService;
 use super::advice::{Advice, NOBODY};
 use super::status::quorum;
-use crate::service::{Cause, MoveView, Read, ServiceError, StopView};
+use crate::service::{Cause, MemberStatus, MoveView, Read, ServiceError, StopView};
 
 /// What the state says of the member.
 #[derive(Clone, Debug)]
 struct Facts {
     id: NodeId,
-    retired: bool,
+    status: MemberStatus,
     takes_part: bool,
-    alive: bool,
     draining: bool,
     leads: bool,
     owned: u64,
@@ -42,7 +41,7 @@ impl NodeService {
         let (name, facts) = found.ok_or_else(|| ServiceError::UnknownMember(member.to_owned()))?;
         let mut view =
             StopView { member: name, for_good, safe: true, reasons: Vec::new(), notes: Vec::new() };
-        if facts.retired && !facts.takes_part {
+        if facts.status == MemberStatus::Retired && !facts.takes_part {
             return Ok(view);
         }
         let (moves, told) = self.moves_and_told().await?;
@@ -65,9 +64,12 @@ fn facts(node: &Node, name: &str) -> Option<(narad_core::ids::Name, Facts)> {
     let member = state.member_named(name).or_else(retired)?;
     let facts = Facts {
         id: member.id,
-        retired: member.retired,
+        status: match member.status {
+            _ if member.retired => MemberStatus::Retired,
+            Status::Alive => MemberStatus::Alive,
+            Status::Dead(_) => MemberStatus::Dead,
+        },
         takes_part: state.configuration().contains(member.id),
-        alive: member.status == Status::Alive,
         draining: member.draining,
         leads: node.leader() == Some(member.id),
         owned: state.owned_count(member.id) as u64,
@@ -89,7 +91,7 @@ fn votes(state: &State, node: NodeId) -> Option<(u32, u32)> {
 /// Returns what speaks against a restart.
 fn reasons(name: &str, facts: &Facts, moves: &[MoveView]) -> Vec<Advice> {
     let mut found = Vec::new();
-    if !facts.alive {
+    if facts.status == MemberStatus::Dead {
         return found;
     }
     if let Some((left, needed)) = facts.votes
@@ -129,7 +131,7 @@ fn is_cutting_over(moved: &MoveView) -> bool {
 /// Returns what a restart costs, although it is safe.
 fn notes(name: &str, facts: &Facts, backlog: Option<u64>) -> Vec<Advice> {
     let mut found = Vec::new();
-    if !facts.alive {
+    if facts.status == MemberStatus::Dead {
         let reason = format!("{name} has been declared dead already");
         found.push(Advice::passes(Cause::MemberDead, reason, "start it again"));
         return found;
@@ -164,7 +166,7 @@ fn notes(name: &str, facts: &Facts, backlog: Option<u64>) -> Vec<Advice> {
 
 /// Returns what speaks against a stop that takes the disk along.
 fn for_good_reasons(name: &str, facts: &Facts) -> Vec<Advice> {
-    if facts.retired {
+    if facts.status == MemberStatus::Retired {
         let reason = format!("{name} has been taken out, but still has a vote");
         return Vec::from([Advice::passes(Cause::Voting, reason, NOBODY)]);
     }

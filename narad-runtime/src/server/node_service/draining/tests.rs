@@ -36,8 +36,7 @@ fn leaver() -> Leaver {
     Leaver {
         name: name("n4"),
         status: MemberStatus::Alive,
-        draining: true,
-        drained_out: false,
+        stage: Stage::Leaves,
         takes_part: true,
         owned: 2,
         pinned: 0,
@@ -48,17 +47,17 @@ fn leaver() -> Leaver {
     }
 }
 
-fn going(bytes: u64) -> Option<Verdict> {
-    Some(Verdict::progressing(bytes, 100, 10))
+fn going(bytes: u64) -> Verdict {
+    Verdict::progressing(bytes, 100, 10)
 }
 
-fn full() -> Option<Verdict> {
+fn full() -> Verdict {
     let (code, reason, remedy) = (Cause::DiskFull, "full".to_owned(), "free".to_owned());
-    Some(Verdict::Blocked { code, reason, remedy })
+    Verdict::Blocked { code, reason, remedy }
 }
 
-fn early() -> Option<Verdict> {
-    Some(advice::starting(&name("n2")).verdict())
+fn early() -> Verdict {
+    advice::starting(&name("n2")).verdict()
 }
 
 fn judge(leaver: &Leaver, moves: &[MoveView], word: OwnWord) -> Verdict {
@@ -74,7 +73,7 @@ fn later() -> Vec<(Leaver, OwnWord, Cause)> {
         bytes: Some(0),
     };
     let blocker = of_blocker(preflight::Blocker::BelowMinVoters { left: 2, min_voters: 3 }, "n4");
-    let out = Leaver { drained_out: true, ..empty.clone() };
+    let out = Leaver { stage: Stage::DrainedOut, ..empty.clone() };
     vec![
         (Leaver { inbound: 1, ..empty.clone() }, word(5, 1), Cause::Inbound),
         (Leaver { status: MemberStatus::Dead, ..empty.clone() }, word(0, 0), Cause::MemberDead),
@@ -96,16 +95,16 @@ fn before() -> Vec<(Leaver, Vec<MoveView>, Cause)> {
     vec![
         (
             leaver(),
-            vec![moved(1, "n4", "n2", full()), moved(2, "n4", "n2", early())],
+            vec![moved(1, "n4", "n2", Some(full())), moved(2, "n4", "n2", Some(early()))],
             Cause::DiskFull,
         ),
-        (leaver(), vec![moved(2, "n4", "n2", early())], Cause::Starting),
+        (leaver(), vec![moved(2, "n4", "n2", Some(early()))], Cause::Starting),
         (leaver(), vec![moved(2, "n4", "n2", None)], Cause::DestinationSilent),
         (Leaver { pinned: 2, ..leaver() }, Vec::new(), Cause::Pinned),
         (Leaver { blockers: vec![none], ..leaver() }, Vec::new(), Cause::NoReceivers),
         (Leaver { paused: true, ..leaver() }, Vec::new(), Cause::Paused),
         // Moves of others are none of its business.
-        (leaver(), vec![moved(3, "n1", "n2", full())], Cause::Slots),
+        (leaver(), vec![moved(3, "n1", "n2", Some(full()))], Cause::Slots),
         (dead.clone(), vec![promoting(1)], Cause::OwnerDead),
         (dead, vec![promoting(1), promoting(2)], Cause::Starting),
     ]
@@ -118,12 +117,12 @@ pub(in crate::server::node_service) fn causes() -> Vec<Cause> {
 
 #[test]
 fn what_moves_counts_as_long_as_anything_moves() {
-    let moves = [moved(1, "n4", "n2", going(40)), moved(2, "n4", "n3", going(20))];
+    let moves = [moved(1, "n4", "n2", Some(going(40))), moved(2, "n4", "n3", Some(going(20)))];
     let word = OwnWord { bytes: Some(500), ..OwnWord::default() };
     assert_eq!(judge(&leaver(), &moves, word), Verdict::progressing(60, 500, 20));
     assert_eq!(judge(&leaver(), &moves, OwnWord::default()), Verdict::progressing(60, 200, 20));
     // Field fault 46: one that is blocked holds up no other.
-    let moves = [moved(1, "n4", "n2", full()), moved(2, "n4", "n3", going(20))];
+    let moves = [moved(1, "n4", "n2", Some(full())), moved(2, "n4", "n3", Some(going(20)))];
     assert_eq!(judge(&leaver(), &moves, OwnWord::default()), Verdict::progressing(20, 100, 10));
 }
 
@@ -138,7 +137,7 @@ fn each_step_of_a_decommission_says_what_it_waits_for() {
         assert_eq!(verdict.cause(), Some(cause), "{leaver:?}: {verdict:?}");
     }
     // The partition that is blocked is named.
-    let verdict = judge(&leaver(), &[moved(1, "n4", "n2", full())], OwnWord::default());
+    let verdict = judge(&leaver(), &[moved(1, "n4", "n2", Some(full()))], OwnWord::default());
     let Verdict::Blocked { reason, .. } = verdict else { panic!("{verdict:?}") };
     assert_eq!(reason, "orders/1: full");
 }
@@ -147,13 +146,13 @@ fn each_step_of_a_decommission_says_what_it_waits_for() {
 /// Done is only who has no vote any more.
 #[test]
 fn only_who_is_out_is_done() {
-    let stays = Leaver { draining: false, ..leaver() };
+    let stays = Leaver { stage: Stage::Stays, ..leaver() };
     assert_eq!(stays.view(&[], OwnWord::default()).verdict, None);
     let out = Leaver {
         owned: 0,
         status: MemberStatus::Retired,
         takes_part: false,
-        drained_out: true,
+        stage: Stage::DrainedOut,
         ..leaver()
     };
     assert!(judge(&out, &[], OwnWord::default()).is_done());

@@ -4,9 +4,8 @@ use crate::server::node_service::draining::tests::moved;
 fn facts() -> Facts {
     Facts {
         id: NodeId(4),
-        retired: false,
+        status: MemberStatus::Alive,
         takes_part: true,
-        alive: true,
         draining: false,
         leads: true,
         owned: 3,
@@ -25,7 +24,7 @@ fn codes(found: &[Advice]) -> Vec<Cause> {
 
 pub(in crate::server::node_service) fn causes() -> Vec<Cause> {
     let lonely = Facts { votes: Some((1, 2)), ..facts() };
-    let retired = Facts { retired: true, ..facts() };
+    let retired = Facts { status: MemberStatus::Retired, ..facts() };
     [
         codes(&reasons("n4", &lonely, &[in_phase("n4", "n2", Phase::Flip)])),
         codes(&notes("n4", &facts(), Some(9))),
@@ -52,7 +51,7 @@ fn the_last_vote_that_is_needed_may_not() {
     let learner = Facts { votes: None, ..facts() };
     assert_eq!(reasons("n4", &learner, &[]), []);
     // Nobody waits for one that is dead already.
-    let dead = Facts { alive: false, ..lonely };
+    let dead = Facts { status: MemberStatus::Dead, ..lonely };
     assert_eq!(reasons("n4", &dead, &[]), []);
     assert_eq!(codes(&notes("n4", &dead, None)), [Cause::MemberDead]);
 }
@@ -81,6 +80,6 @@ fn neither_end_of_a_hand_over_may() {
 #[test]
 fn a_disk_stays_until_its_member_is_out() {
     assert_eq!(codes(&for_good_reasons("n4", &facts())), [Cause::NotRetired]);
-    let retired = Facts { retired: true, ..facts() };
+    let retired = Facts { status: MemberStatus::Retired, ..facts() };
     assert_eq!(codes(&for_good_reasons("n4", &retired)), [Cause::Voting]);
 }
