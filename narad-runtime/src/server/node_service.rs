@@ -42,6 +42,7 @@ use crate::service::{
     SalvageView, Service, ServiceError, Settle, Settled, Ticket, TopicView, hash_of,
 };
 use crate::store::{Kept, PartitionStore, Receipt};
+pub(super) use gather::Sizes;
 use views::{add_progress, member_view, moves_seen_from, route, topic_view};
 
 /// What the HTTP API asks of a running node.
@@ -64,6 +65,7 @@ pub(super) struct Steering {
     pub(super) rates: Arc<Rates>,
     pub(super) history: Arc<History>,
     pub(super) pace: Arc<Pace>,
+    pub(super) sizes: Arc<Sizes>,
 }
 
 /// Where a partition is, as this node has learned it.

@@ -1,10 +1,11 @@
 //! What only a member itself knows, from every member that answers.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use narad_core::ids::{ByteCount, Name};
+use narad_core::ids::{Attempt, ByteCount, Name, PartitionId};
 use narad_core::metastore::Status;
 use narad_core::node::Node;
 
@@ -14,6 +15,39 @@ use crate::service::{HeldView, NodeView, Read, ServiceError};
 
 /// How long another member may take to tell of itself.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The sizes of logs as they were a moment ago: whoever watches a node with many of them must not
+/// keep its disk busy.
+#[derive(Debug, Default)]
+pub(in crate::server) struct Sizes(Mutex<BTreeMap<(PartitionId, Attempt), (Instant, ByteCount)>>);
+
+impl Sizes {
+    /// How long a size is good for.
+    const GOOD_FOR: Duration = Duration::from_secs(3);
+
+    /// Returns the size of a log, measured anew if it was not lately.
+    fn of(
+        &self,
+        now: Instant,
+        partition: PartitionId,
+        data: Attempt,
+        measure: impl FnOnce() -> Option<ByteCount>,
+    ) -> Option<ByteCount> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, bytes)) = known.get(&(partition, data)) {
+            return Some(*bytes);
+        }
+        let bytes = measure()?;
+        known.insert((partition, data), (now, bytes));
+        Some(bytes)
+    }
+
+    /// Forgets what is not good any more.
+    fn forget(&self, now: Instant) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|_, (at, _)| now.saturating_duration_since(*at) < Self::GOOD_FOR);
+    }
+}
 
 /// What every member that answered has told of itself.
 #[derive(Debug, Default)]
@@ -92,12 +126,15 @@ impl NodeService {
         };
         let (mut view, held) = self.look(Read::Stale, look).await?;
         (view.copy_rate_bytes_per_second, view.throttled) = self.steering.rates.now();
-        let store = self.store();
+        let (store, sizes) = (self.store(), Arc::clone(&self.steering.sizes));
         let measured = move || {
             let free = store.free_bytes()?;
+            let now = Instant::now();
+            sizes.forget(now);
             let held = held.into_iter().filter_map(|(topic, partition, data)| {
+                let measure = || store.data_bytes(partition, data).ok();
                 // It may have been given away, or not be opened yet.
-                let bytes = store.data_bytes(partition, data).ok()?;
+                let bytes = sizes.of(now, partition, data, measure)?;
                 Some(HeldView { topic, partition: partition.index, bytes })
             });
             Ok((free, held.collect()))
@@ -105,5 +142,31 @@ impl NodeService {
         (view.free_bytes, view.partitions) =
             blocking(measured).await?.map_err(|error| store_error(&error))?;
         Ok(view)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use narad_core::ids::{NodeId, TopicId};
+
+    use super::*;
+
+    #[test]
+    fn a_size_is_measured_once_in_a_while() {
+        let (sizes, now) = (Sizes::default(), Instant::now());
+        let (p, data) = (PartitionId { topic: TopicId(1), index: 0 }, Attempt::birth(NodeId(1)));
+        let mut measured = 0;
+        let mut look = |after: Duration, bytes| {
+            sizes.forget(now + after);
+            sizes.of(now + after, p, data, || {
+                measured += 1;
+                bytes
+            })
+        };
+        assert_eq!(look(Duration::ZERO, None), None, "what is not there is looked for again");
+        assert_eq!(look(Duration::ZERO, Some(ByteCount(5))), Some(ByteCount(5)));
+        assert_eq!(look(Duration::from_secs(1), Some(ByteCount(9))), Some(ByteCount(5)));
+        assert_eq!(look(Sizes::GOOD_FOR, Some(ByteCount(9))), Some(ByteCount(9)));
+        assert_eq!(measured, 3);
     }
 }

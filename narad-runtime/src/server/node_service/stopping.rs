@@ -99,7 +99,7 @@ fn reasons(name: &str, facts: &Facts, moves: &[MoveView]) -> Vec<Advice> {
     {
         found.push(Advice::passes(
             Cause::LastMajority,
-            format!("{left} voters would be left alive without {name}, and {needed} are needed"),
+            format!("without {name} the voters alive would be {left}, and {needed} are needed"),
             "the voters that are dead: start them again first, or let another node join",
         ));
     }
