@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 
 use narad_core::ids::{ByteCount, NodeId, PartitionId, TopicId};
-use narad_core::plan::{Limits, Node, Partition, Placement, Plan, Role, Topic, lint, plan};
+use narad_core::plan::{Explained, Limits, Node, Partition, Placement, Role, Topic, lint, plan};
 
 /// The topics: one with many partitions, and one that fans out from it.
 const ORDERS: Topic = Topic { id: TopicId(1), parent: None };
@@ -26,7 +26,7 @@ fn placement(nodes: &[(u64, Role)], partitions: &[Partition]) -> Placement {
 }
 
 /// Prints a plan with its reasons, and lets the linter look at it.
-fn show(title: &str, placement: &Placement, plan: &Plan) {
+fn show(title: &str, placement: &Placement, plan: &Explained) {
     println!("\n{title}");
     for node in &plan.report.nodes {
         println!("  {node}");
@@ -41,7 +41,7 @@ fn show(title: &str, placement: &Placement, plan: &Plan) {
 }
 
 /// Lets all moves that have started arrive.
-fn arrive(partitions: &mut [Partition], plan: &Plan) {
+fn arrive(partitions: &mut [Partition], plan: &Explained) {
     for started in &plan.moves {
         let row = partitions.iter_mut().find(|row| row.id == started.partition);
         row.expect("a plan moves what is there").owner = started.to;
@@ -62,7 +62,7 @@ fn carry_out(title: &str, nodes: &[(u64, Role)], partitions: &mut [Partition]) -
     loop {
         let placement = placement(nodes, partitions);
         // The limits of a production cluster: few moves at a time, and at most half of a topic.
-        let plan = plan(&placement, &Limits::default());
+        let plan = plan(&placement, &Limits::default()).explain(&placement);
         if plan.is_empty() {
             return moves;
         }

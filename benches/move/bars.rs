@@ -3,8 +3,8 @@
 use clap::ValueEnum;
 use serde::Serialize;
 
-use super::Options;
 use super::report::Report;
+use super::{Options, copy, plan, producer, replicated};
 
 /// One question with a number for an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum, Serialize)]
@@ -56,7 +56,8 @@ impl Bar {
         Self::value_variants().to_vec()
     }
 
-    fn group(self) -> Group {
+    /// Returns the group that it is measured with.
+    pub(crate) fn group(self) -> Group {
         match self {
             Self::C1 | Self::C2 | Self::C3 | Self::C4 => Group::Copy,
             Self::C6 | Self::C7 | Self::C8 => Group::Producer,
@@ -91,10 +92,31 @@ pub(crate) fn groups(bars: &[Bar]) -> Vec<Group> {
 }
 
 impl Group {
+    /// Returns the name of its plot.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Copy => "copy",
+            Self::Producer => "producer",
+            Self::Freeze => "freeze",
+            Self::Planner => "planner",
+            Self::Replicated => "replicated",
+            Self::Nats => "nats",
+        }
+    }
+
     /// Measures those of its bars that are wanted.
-    pub(crate) fn measure(self, _options: &Options, wanted: &[Bar], report: &mut Report) {
-        for bar in wanted.iter().filter(|bar| bar.group() == self) {
-            report.skip(*bar, "it is not measured yet");
+    pub(crate) fn measure(self, options: &Options, wanted: &[Bar], report: &mut Report) {
+        let wanted: Vec<Bar> = wanted.iter().copied().filter(|bar| bar.group() == self).collect();
+        match self {
+            Self::Copy => copy::measure(options, &wanted, report),
+            Self::Producer => producer::measure(options, &wanted, report),
+            Self::Planner => plan::measure(options, &wanted, report),
+            Self::Replicated => replicated::measure(options, &wanted, report),
+            Self::Freeze | Self::Nats => {
+                for bar in wanted {
+                    report.skip(bar, "it is not measured yet");
+                }
+            }
         }
     }
 }

@@ -12,8 +12,18 @@
 //! alike; the first pair is thrown away, and what counts is the median of the ratios of the others.
 
 mod bars;
+mod copy;
+mod cpu;
+mod machine;
+mod peers;
+mod plan;
+mod plot;
+mod producer;
+mod replicated;
 mod report;
+mod rig;
 mod stats;
+mod volatile;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

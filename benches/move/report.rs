@@ -5,9 +5,10 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::Options;
 use super::bars::{Bar, Threshold};
+use super::machine::Machine;
 use super::stats::{median, percentile};
+use super::{Options, plot};
 
 /// One bar of one variant, measured.
 #[derive(Debug, Serialize)]
@@ -104,14 +105,38 @@ impl Report {
     }
 
     /// Ends with what the machine was, and the plots.
-    #[expect(clippy::unnecessary_wraps, reason = "the plots are files")]
     pub(crate) fn finish(
         &self,
-        _options: &Options,
-        _svg: Option<&Path>,
+        options: &Options,
+        svg: Option<&Path>,
     ) -> Result<(), Box<dyn Error>> {
+        let machine = Machine::look(options);
+        if self.json {
+            line(&machine);
+        } else {
+            say(&machine.to_string());
+        }
+        if let Some(dir) = svg {
+            std::fs::create_dir_all(dir)?;
+            for (name, rows) in plots(&self.rows) {
+                std::fs::write(dir.join(format!("{name}.svg")), plot::draw(name, &rows))?;
+            }
+        }
         Ok(())
     }
+}
+
+/// Groups rows by the plot that they belong to, in the order in which they were measured.
+fn plots(rows: &[Row]) -> Vec<(&'static str, Vec<&Row>)> {
+    let mut plots: Vec<(&'static str, Vec<&Row>)> = Vec::new();
+    for row in rows {
+        let name = row.bar.group().name();
+        match plots.iter_mut().find(|plot| plot.0 == name) {
+            Some(plot) => plot.1.push(row),
+            None => plots.push((name, vec![row])),
+        }
+    }
+    plots
 }
 
 fn in_words(threshold: Threshold) -> String {

@@ -28,6 +28,16 @@ pub struct Policy {
     /// Bytes that one node copies per second; 0 is unlimited. Default 200 MiB: an unthrottled
     /// durable copy stalls a producer's fsync on the same disk for half a second.
     pub copy_rate_bytes_per_second: u64,
+    /// Bytes that one node receives per second; 0, the default, is no limit of its own.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub copy_in_bytes_per_second: u64,
+    /// Bytes that one node sends per second; 0, the default, is no limit of its own.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub copy_out_bytes_per_second: u64,
+    /// Bytes that all nodes together copy per second; 0, the default, is unlimited. Every node that
+    /// receives has a share of it, by the number of moves that arrive there.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub cluster_copy_rate_bytes_per_second: u64,
     /// How long a heartbeat lets an owner commit to a partition in play (H9). Default 10 s.
     pub lease: Duration,
     /// The rate error of any two clocks that is allowed for, in percent. Default 5; at most 50.
@@ -153,6 +163,9 @@ impl Default for Policy {
             min_voters: 3,
             voters_max: 5,
             copy_rate_bytes_per_second: 200 << 20,
+            copy_in_bytes_per_second: 0,
+            copy_out_bytes_per_second: 0,
+            cluster_copy_rate_bytes_per_second: 0,
             lease: Duration::from_secs(10),
             clock_rate_error_percent: 5,
             lease_margin: Duration::from_secs(1),
@@ -210,6 +223,31 @@ impl Policy {
         } else {
             Err(ConfigError::UnsafeTiming { lease_ms, death_ms })
         }
+    }
+
+    /// Returns how many bytes per second may arrive at a node to which so many of all moves go; 0 is
+    /// unlimited. The shares of all nodes together are at most the cluster's rate, whatever moves.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use narad_core::config::Policy;
+    ///
+    /// let policy = Policy { cluster_copy_rate_bytes_per_second: 400 << 20, ..Policy::default() };
+    /// assert_eq!(policy.copy_in_rate(3, 4), 300 << 20);
+    /// assert_eq!(policy.copy_in_rate(1, 4), 100 << 20);
+    /// ```
+    #[must_use]
+    pub fn copy_in_rate(&self, arriving: usize, moves: usize) -> u64 {
+        let own = self.copy_in_bytes_per_second;
+        let cluster = self.cluster_copy_rate_bytes_per_second;
+        if cluster == 0 || moves == 0 {
+            return own;
+        }
+        let share = u128::from(cluster) * arriving.min(moves) as u128 / moves as u128;
+        // Nothing arrives, or less than one byte: as slow as can be, and not without a limit.
+        let share = u64::try_from(share).unwrap_or(u64::MAX).max(1);
+        if own == 0 { share } else { own.min(share) }
     }
 
     /// Returns how long an owner may go on committing after it sent the heartbeat that was

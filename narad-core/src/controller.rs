@@ -33,6 +33,7 @@
 
 mod deaths;
 mod decisions;
+mod ledger;
 mod membership;
 mod moves;
 pub mod preflight;
@@ -43,12 +44,13 @@ use core::mem;
 use crate::config::Config;
 use crate::effects::{Deadline, Effects, OpId, Ops};
 use crate::ids::{Incarnation, LogIndex, MoveId, NodeId, PartitionId};
-use crate::metastore::{Command, Reason, Reply, State};
+use crate::metastore::{Changed, Command, Reason, Reply, State};
 use crate::proposals::Proposed;
 use crate::time::Instant;
 
 use deaths::Hearing;
 use decisions::Decisions;
+use ledger::Ledger;
 pub use membership::Change;
 use membership::Retirement;
 pub use moves::{limits, placement};
@@ -201,6 +203,7 @@ pub struct Controller {
     heirs: BTreeSet<NodeId>,
     /// Where the log was at the last plan, if it started nothing.
     planned: Option<LogIndex>,
+    ledger: Ledger,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -237,7 +240,7 @@ impl Controller {
 
     /// Starts as a follower.
     #[must_use]
-    pub const fn new(me: NodeId, incarnation: Incarnation, config: Config) -> Self {
+    pub fn new(me: NodeId, incarnation: Incarnation, config: Config) -> Self {
         Self {
             me,
             config,
@@ -251,6 +254,17 @@ impl Controller {
             joint_since: None,
             heirs: BTreeSet::new(),
             planned: None,
+            ledger: Ledger::default(),
+        }
+    }
+
+    /// Takes note of what the entry at `applied` has changed in the state, so that the next pass
+    /// need not read all of it. One that is told of nothing reads everything.
+    pub fn changed(&mut self, applied: LogIndex, changed: &Changed) {
+        if self.is_leading() {
+            self.ledger.note(applied, changed);
+        } else {
+            self.ledger.forget();
         }
     }
 

@@ -69,7 +69,7 @@ use crate::peer::{self, RequestId};
 use crate::proposals::Proposals;
 use crate::time::Instant;
 
-pub use asks::{Ask, AskError, Said};
+pub use asks::{Ask, AskError, Loss, Said};
 pub use observe::Note;
 pub use operation::{
     CallFault, Gating, GatingOutcome, Operation, Outcome, Salvaged, Shipping, ShippingOutcome,

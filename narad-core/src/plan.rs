@@ -64,7 +64,7 @@
 //! assert!(plan.moves.iter().all(|planned| planned.to == NodeId(3)));
 //! let of_the_first = plan.moves.iter().filter(|planned| planned.partition.topic == TopicId(1));
 //! assert_eq!(of_the_first.count(), 2);
-//! assert_eq!(lint(&placement, &plan), vec![]);
+//! assert_eq!(lint(&placement, &plan.explain(&placement)), vec![]);
 //! # Ok::<(), narad_core::plan::PlacementError>(())
 //! ```
 
@@ -76,7 +76,9 @@ mod exchange;
 mod limits;
 mod lint;
 mod placement;
+mod planner;
 mod report;
+mod stream;
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -85,11 +87,12 @@ pub use self::assign::{AssignError, assign};
 pub use self::limits::{Deferral, Limits, TopicLimit};
 pub use self::lint::{Finding, lint};
 pub use self::placement::{Node, Partition, Placement, PlacementError, Role, Topic};
+pub use self::planner::Planner;
 pub use self::report::{NodeReport, NodeWhy, PartitionReport, Report, Why};
 
 use self::board::Board;
-use self::capacity::Shares;
-use self::limits::Planned;
+use self::capacity::{Share, Shares};
+use self::limits::{Planned, Running, Step};
 use crate::ids::{ByteCount, NodeId, PartitionId};
 
 /// Plans the fewest moves that balance the placement, and starts those that the limits allow.
@@ -112,29 +115,105 @@ use crate::ids::{ByteCount, NodeId, PartitionId};
 /// let placement = Placement::new(nodes.into(), vec![topic], partitions)?;
 ///
 /// let plan = plan(&placement, &Limits { per_source: 3, per_destination: 3, ..Limits::default() });
-/// assert_eq!((plan.moves.len(), plan.deferred.len()), (3, 9));
+/// assert_eq!((plan.moves.len(), plan.len()), (3, 12));
+/// let explained = plan.explain(&placement);
+/// assert_eq!(explained.deferred.len(), 9);
 /// # Ok::<(), narad_core::plan::PlacementError>(())
 /// ```
 #[must_use]
 pub fn plan(placement: &Placement, limits: &Limits) -> Plan {
-    let mut board = Board::new(placement);
-    let mut shares = Shares::new(&board);
-    let chosen = choose::choose(&mut board, &mut shares);
-    let planned = chosen.into_iter().map(|partition| Planned {
-        partition,
-        topic: placement.topic_of(partition),
-        from: board.owner(partition),
-        to: board.place(partition),
-    });
-    let (moves, deferred) = limits::admit(placement, &shares, limits, planned.collect());
-    let report = Report::new(&board, &shares, &moves, &deferred);
-    Plan { moves, deferred, limits: *limits, report }
+    let draft = Draft::new(placement);
+    let running = Running::new(placement);
+    let steps = limits::in_order_lazily(placement, &draft.shares, &draft.steps);
+    let moves = limits::admit(placement, limits, running, steps);
+    Plan { moves, limits: *limits, draft }
 }
 
 /// What to do about a placement.
+///
+/// Holds eight bytes for each planned move and some for each node: the moves that wait and the
+/// reasons are made when somebody [asks for them](Self::explain).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Plan {
+    /// The moves that start now, in that order.
+    pub moves: Vec<Move>,
+    /// The limits that told those that start from those that wait.
+    pub limits: Limits,
+    draft: Draft,
+}
+
+impl Plan {
+    /// Returns how many moves are planned, those that have to wait included.
+    pub const fn len(&self) -> usize {
+        self.draft.steps.len()
+    }
+
+    /// Returns whether there is nothing to move, now or later.
+    pub const fn is_empty(&self) -> bool {
+        self.draft.steps.is_empty()
+    }
+
+    /// Returns the fewest moves that balance the placement: see [`Report::moves_min`].
+    pub fn moves_min(&self) -> u32 {
+        self.draft.moves_min()
+    }
+
+    /// Returns all planned moves by the partitions' ids; `placement` is what was planned.
+    ///
+    /// # Panics
+    ///
+    /// If `placement` has fewer rows than what was planned.
+    pub fn all<'a>(&'a self, placement: &'a Placement) -> impl Iterator<Item = Move> + 'a {
+        self.draft.steps.iter().map(|step| Planned::of(placement, *step).describe(placement))
+    }
+
+    /// Says what starts, what waits, and why everything is so; `placement` is what was planned.
+    ///
+    /// Takes time and memory for every partition that moves, and looks at all of them.
+    ///
+    /// # Panics
+    ///
+    /// If `placement` has fewer rows than what was planned.
+    #[must_use]
+    pub fn explain(&self, placement: &Placement) -> Explained {
+        let steps = limits::in_order(placement, &self.draft.shares, &self.draft.steps);
+        let (moves, deferred) = limits::admit_all(placement, &self.limits, &steps);
+        let mut board = Board::new(placement);
+        for step in &self.draft.steps {
+            board.place[step.partition as usize] = step.to;
+        }
+        let report = Report::new(&board, &self.draft.shares, &moves, &deferred);
+        Explained { moves, deferred, limits: self.limits, report }
+    }
+}
+
+/// All planned moves, by dense indices.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+struct Draft {
+    shares: Shares,
+    /// By partition.
+    steps: Vec<Step>,
+}
+
+impl Draft {
+    fn new(placement: &Placement) -> Self {
+        let mut shares = Shares::new(placement);
+        let steps = choose::choose(placement, &mut shares);
+        Self { shares, steps }
+    }
+
+    fn moves_min(&self) -> u32 {
+        let surplus = |share: &Share| share.surplus();
+        if self.shares.receivers == 0 { 0 } else { self.shares.of.iter().map(surplus).sum() }
+    }
+}
+
+/// A plan in full: every move, and every reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Explained {
     /// The moves that start now, in that order.
     pub moves: Vec<Move>,
     /// The moves that have to wait, in the order in which they would start.
@@ -145,7 +224,7 @@ pub struct Plan {
     pub report: Report,
 }
 
-impl Plan {
+impl Explained {
     /// Returns all planned moves, those that start now first.
     pub fn all(&self) -> impl Iterator<Item = &Move> {
         self.moves.iter().chain(self.deferred.iter().map(|deferred| &deferred.planned))

@@ -12,6 +12,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use narad_core::cursor;
 use narad_core::ids::PartitionId;
 
+use crate::foreground::Foreground;
 pub use batch::{Batcher, ProduceError};
 pub use deliver::NotTaken;
 pub use slot::{
@@ -31,6 +32,7 @@ pub struct Seat {
 pub struct Broker {
     standpoint: Arc<dyn Standpoint>,
     limits: cursor::Limits,
+    foreground: Option<Arc<Foreground>>,
     seats: RwLock<BTreeMap<PartitionId, Seat>>,
 }
 
@@ -48,7 +50,14 @@ impl Broker {
 
     /// Makes a broker of whose partitions the consumers may each take so much.
     pub fn with_limits(standpoint: Arc<dyn Standpoint>, limits: cursor::Limits) -> Self {
-        Self { standpoint, limits, seats: RwLock::default() }
+        Self { standpoint, limits, foreground: None, seats: RwLock::default() }
+    }
+
+    /// Has its producers tell how long their commits take.
+    #[must_use]
+    pub fn timed_by(mut self, foreground: Arc<Foreground>) -> Self {
+        self.foreground = Some(foreground);
+        self
     }
 
     /// Returns the seat of a partition, making it if there is none.
@@ -60,8 +69,11 @@ impl Broker {
         let make = || {
             let standpoint = Arc::clone(&self.standpoint);
             let slot = Arc::new(Slot::with_limits(partition, standpoint, self.limits));
-            let batcher = Arc::new(Batcher::new(Arc::clone(&slot)));
-            Seat { slot, batcher }
+            let mut batcher = Batcher::new(Arc::clone(&slot));
+            if let Some(foreground) = &self.foreground {
+                batcher = batcher.timed_by(Arc::clone(foreground));
+            }
+            Seat { slot, batcher: Arc::new(batcher) }
         };
         seats.entry(partition).or_insert_with(make).clone()
     }

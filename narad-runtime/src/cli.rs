@@ -14,6 +14,7 @@ mod cluster;
 mod demo;
 mod exit;
 mod node;
+mod patience;
 mod publish;
 mod salvage;
 mod subscribe;
@@ -174,6 +175,11 @@ fn man(dir: &std::path::Path, terminal: &mut Terminal) -> Result<(), Failure> {
     })?;
     terminal.note(&format!("man -l {}", dir.join("narad.1").display()));
     Ok(())
+}
+
+/// Says how many there are of something.
+fn count(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 /// A file, or standard input.

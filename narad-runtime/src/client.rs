@@ -37,6 +37,7 @@ mod reader;
 mod routes;
 mod settle;
 mod transport;
+mod waits;
 
 pub use consumer::{Consumer, ConsumerOptions, Delivery};
 pub use endpoint::{Endpoint, EndpointError};
@@ -45,6 +46,7 @@ pub use producer::{Ack, Delivered, Placement, Producer, ProducerOptions, SendErr
 pub use reader::{Reader, ReaderOptions, StartAt, Stretch};
 use routes::Known;
 use transport::{Answer, CallError, Request, Transport};
+pub use waits::Waiting;
 
 /// How patient a client is.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -18,7 +18,9 @@ use std::time::Duration;
 use narad_core::ids::{NodeId, Offset, PartitionId};
 
 use crate::broker::Broker;
+use crate::disk::DiskFile;
 use crate::log::LogError;
+use crate::store::PartitionLog;
 use crate::wire::handshake::Refused;
 
 /// Brings a range of another node's bytes.
@@ -52,10 +54,46 @@ pub trait Source: Send + Sync {
         position: u64,
         buffer: &mut [u8],
     ) -> Result<usize, SourceError>;
+
+    /// Opens the file of an extent for a copy that begins at a position, where the system can send
+    /// from it. `None` (the default) where it cannot: then the bytes are read.
+    ///
+    /// # Errors
+    ///
+    /// As [`read_at`](Self::read_at), for the same position.
+    fn open(
+        &self,
+        partition: PartitionId,
+        base: Offset,
+        position: u64,
+    ) -> Result<Option<ExtentFile>, SourceError> {
+        let _ = (partition, base, position);
+        Ok(None)
+    }
+}
+
+/// An extent's file and how much of it may be sent.
+#[derive(Clone, Debug)]
+pub struct ExtentFile {
+    /// The file; open, so that its bytes stay even if retention takes its name.
+    pub file: Arc<dyn DiskFile>,
+    /// Length of its durable part when it was opened. Bytes below it never change; what lies beyond
+    /// is not to be sent (H16).
+    pub durable_bytes: u64,
 }
 
 /// Where a destination's bytes go.
 pub trait Sink {
+    /// Notes how many bytes are about to come, at most.
+    ///
+    /// # Errors
+    ///
+    /// If there is no space for them; it ends the copy before it begins.
+    fn expect(&mut self, bytes: u64) -> io::Result<()> {
+        let _ = bytes;
+        Ok(())
+    }
+
     /// Takes the next bytes of the range that was asked for.
     ///
     /// # Errors
@@ -193,6 +231,14 @@ impl LiveBytes {
     }
 }
 
+impl LiveBytes {
+    fn log(&self, partition: PartitionId) -> Result<Arc<dyn PartitionLog>, SourceError> {
+        let seat = self.0.find(partition).ok_or(SourceError::NotServing)?;
+        let (log, _) = seat.slot.readable().map_err(|_| SourceError::NotServing)?;
+        Ok(log)
+    }
+}
+
 impl Source for LiveBytes {
     fn read_at(
         &self,
@@ -201,16 +247,29 @@ impl Source for LiveBytes {
         position: u64,
         buffer: &mut [u8],
     ) -> Result<usize, SourceError> {
-        let seat = self.0.find(partition).ok_or(SourceError::NotServing)?;
-        let (log, _) = seat.slot.readable().map_err(|_| SourceError::NotServing)?;
-        log.read_at(base, position, buffer).map_err(|error| match error {
-            LogError::Gone { .. } => SourceError::Gone,
-            LogError::NotDurable { .. } => SourceError::OutOfRange,
-            LogError::Closed => SourceError::NotServing,
-            error => {
-                tracing::error!(%partition, %base, %error, "cannot read for a copy");
-                SourceError::Disk
-            }
-        })
+        let read = self.log(partition)?.read_at(base, position, buffer);
+        read.map_err(|error| source_error(partition, base, &error))
+    }
+
+    fn open(
+        &self,
+        partition: PartitionId,
+        base: Offset,
+        position: u64,
+    ) -> Result<Option<ExtentFile>, SourceError> {
+        let opened = self.log(partition)?.open_at(base, position);
+        opened.map_err(|error| source_error(partition, base, &error))
+    }
+}
+
+fn source_error(partition: PartitionId, base: Offset, error: &LogError) -> SourceError {
+    match error {
+        LogError::Gone { .. } => SourceError::Gone,
+        LogError::NotDurable { .. } => SourceError::OutOfRange,
+        LogError::Closed => SourceError::NotServing,
+        error => {
+            tracing::error!(%partition, %base, %error, "cannot read for a copy");
+            SourceError::Disk
+        }
     }
 }

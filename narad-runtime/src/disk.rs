@@ -12,8 +12,11 @@ mod real;
 
 use std::fmt;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use rustix::io::Errno;
 
 pub use mem::MemDisk;
 pub use real::RealDisk;
@@ -84,6 +87,13 @@ pub trait Disk: Send + Sync + fmt::Debug {
     ///
     /// If the filesystem does not say.
     fn free_bytes(&self) -> Result<u64, DiskError>;
+
+    /// Returns whether what is written waits in memory until it is synced, so that it pays to sync a
+    /// long file behind its writer, on another thread: the sync at its end is short then, and nobody
+    /// else's sync waits behind it. Default false: then every sync is its caller's own step.
+    fn syncs_behind(&self) -> bool {
+        false
+    }
 }
 
 /// An open file, read and written by explicit position only (`case_045`).
@@ -124,6 +134,36 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
     /// If the device fails. What was written since the last sync must then be taken as gone, and
     /// a later sync that succeeds proves nothing about it (H17).
     fn sync(&self) -> Result<(), DiskError>;
+
+    /// Returns the descriptor of a file whose bytes the system itself can send, or `None` (the
+    /// default) where they can only be read. Nobody changes the file through it.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// Sets space aside for a range that is about to be written, so that a full disk shows before
+    /// the bytes come. The length stays. Does nothing (the default) where that cannot be done.
+    ///
+    /// # Errors
+    ///
+    /// [`DiskError::Full`] if there is no space.
+    fn reserve(&self, position: u64, length: u64) -> Result<(), DiskError> {
+        let _ = (position, length);
+        Ok(())
+    }
+
+    /// Returns whether the byte at a position is in memory, or would have to be fetched from the
+    /// device. Default true.
+    fn is_cached(&self, position: u64) -> bool {
+        let _ = position;
+        true
+    }
+
+    /// Gives up the memory that keeps a range, if all of it is synced: whoever reads it next fetches
+    /// it from the device. A hint; does nothing by default.
+    fn evict(&self, position: u64, length: u64) {
+        let _ = (position, length);
+    }
 }
 
 /// How a file is opened.
@@ -185,6 +225,17 @@ pub enum DiskError {
         /// The system's answer.
         source: io::Error,
     },
+    /// The process, or the machine, has as many files open as it may.
+    #[error(
+        "cannot {action} {}: too many files are open; raise the limit (LimitNOFILE, ulimit -n), or \
+         spread the partitions over more nodes", path.display()
+    )]
+    TooManyFiles {
+        /// What was tried.
+        action: &'static str,
+        /// On which path, relative to the disk's root.
+        path: PathBuf,
+    },
     /// The path would lead out of the disk's root.
     #[error("{} is not a plain path below the data directory; use relative names only", path.display())]
     Outside {
@@ -203,6 +254,12 @@ impl DiskError {
                 Self::Full { action, path }
             }
             io::ErrorKind::NotFound => Self::NotFound { action, path },
+            _ if [Errno::MFILE, Errno::NFILE]
+                .iter()
+                .any(|errno| source.raw_os_error() == Some(errno.raw_os_error())) =>
+            {
+                Self::TooManyFiles { action, path }
+            }
             _ => Self::Io { action, path, source },
         }
     }

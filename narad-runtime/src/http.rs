@@ -31,7 +31,9 @@
 //! | `GET /v1/topics/{topic}/offsets` | `{partitions: [..]}`, see [`OffsetsView`](crate::service::OffsetsView) |
 //! | `GET /v1/topics/{topic}/messages?partition=&from=&epoch=&max_bytes=&wait_ms=` | records, just to read |
 //! | `POST /v1/topics/{topic}/ack?partition=` | takes `{epoch, up_to?, offsets?}`; 204 |
+//! | `GET /` | a page that shows the cluster, live |
 //! | `GET /healthz`, `GET /readyz` | 200, or 503 |
+//! | `GET /metrics` | what a Prometheus server scrapes, see [`metrics`](crate::metrics) |
 //! | `GET /v1/openapi.json` | all of this as an `OpenAPI` document, [`OPENAPI`] |
 //!
 //! Cluster and topic lists are read behind a barrier, so that they include all that was decided
@@ -62,6 +64,8 @@ pub mod json;
 pub mod messages;
 mod openapi;
 mod operate;
+mod page;
+mod query;
 mod request;
 mod salvage;
 mod serve;
@@ -119,7 +123,15 @@ pub fn router(service: Arc<dyn Service>, options: HttpOptions) -> Router {
     let api = Arc::new(Api { service, options, turn: AtomicU64::new(0), bodies });
     let routes = routes().into_iter();
     routes
-        .fold(Router::new(), |router, (path, methods)| router.route(path, methods))
+        .fold(Router::new(), |router, (path, methods)| {
+            let methods = match query::names(path) {
+                Some(names) => {
+                    methods.route_layer(middleware::from_fn_with_state(names, query::known))
+                }
+                None => methods,
+            };
+            router.route(path, methods)
+        })
         .fallback(error::no_such_route)
         .method_not_allowed_fallback(error::method_not_allowed)
         .layer(DefaultBodyLimit::max(body_bytes_max))
@@ -131,7 +143,11 @@ pub fn router(service: Arc<dyn Service>, options: HttpOptions) -> Router {
 /// Every path with what serves its methods.
 fn routes() -> Vec<(&'static str, MethodRouter<Arc<Api>>)> {
     vec![
+        ("/", get(page::page)),
+        ("/page.css", get(page::style)),
+        ("/page.js", get(page::script)),
         ("/healthz", get(cluster::health)),
+        ("/metrics", get(cluster::metrics)),
         ("/readyz", get(cluster::readiness)),
         ("/v1/cluster/members", get(cluster::members)),
         (

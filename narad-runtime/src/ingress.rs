@@ -92,6 +92,7 @@ pub use read::{Read, Waybills};
 pub use scan::{Scan, scan};
 
 use crate::disk::{Disk, parent};
+use crate::foreground::Foreground;
 use crate::group::{self, Group};
 use crate::log::side::{position_path, remove_if_present};
 use crate::log::{FormatError, LogError, LogLimits, Recovery, SegmentLog, lock};
@@ -161,6 +162,7 @@ pub struct IngressLog {
     dir: PathBuf,
     limits: Limits,
     dispatcher: Box<dyn Dispatcher>,
+    foreground: Option<Arc<Foreground>>,
     /// Replaced when the log is opened again.
     log: Mutex<Arc<SegmentLog>>,
     group: Group<Batch, Answer>,
@@ -239,6 +241,7 @@ impl IngressLog {
             dir: dir.to_path_buf(),
             limits,
             dispatcher: Box::new(dispatcher),
+            foreground: None,
             log: Mutex::new(log),
             group,
             cache: Mutex::new(Cache::new(limits.cache_bytes_max)),
@@ -246,6 +249,13 @@ impl IngressLog {
             upkeep: Mutex::new(()),
         };
         Ok((opened, found))
+    }
+
+    /// Tells how long each append takes.
+    #[must_use]
+    pub fn timed_by(mut self, foreground: Arc<Foreground>) -> Self {
+        self.foreground = Some(foreground);
+        self
     }
 
     /// Opens the log again after a write or sync has failed; returns whether that was needed. The

@@ -53,6 +53,8 @@ pub mod demo;
 #[cfg(feature = "log")]
 pub mod disk;
 #[cfg(feature = "log")]
+pub mod foreground;
+#[cfg(feature = "log")]
 mod group;
 #[cfg(feature = "http")]
 pub mod http;
@@ -60,6 +62,8 @@ pub mod http;
 pub mod ingress;
 #[cfg(feature = "log")]
 pub mod log;
+#[cfg(feature = "http")]
+pub mod metrics;
 #[cfg(feature = "net")]
 pub mod net;
 #[cfg(feature = "net")]

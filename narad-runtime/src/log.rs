@@ -63,6 +63,7 @@ pub(crate) mod envelope;
 mod error;
 pub(crate) mod frame;
 mod index;
+mod join;
 mod listing;
 mod position;
 mod read;

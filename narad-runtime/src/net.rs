@@ -62,6 +62,11 @@ pub trait Directory: Send + Sync {
     /// moved is found.
     fn address(&self, node: NodeId) -> Option<String>;
 
+    /// Returns what people call a node, for log lines. Nothing by default.
+    fn name(&self, _node: NodeId) -> Option<String> {
+        None
+    }
+
     /// Whether this is that node, with the disk that it is known by (H25).
     fn admits(&self, node: NodeId, store_uuid: StoreUuid) -> bool;
 

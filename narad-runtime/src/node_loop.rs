@@ -31,6 +31,7 @@ use crate::replica::{Actions, Input, Replica, ReplicaError};
 
 pub use hands::{Ground, Hands, HandsSeams, NextLife};
 pub use inbox::{AskFault, Letter, NodeHandle, Stopped};
+use notes::Lines;
 pub use notes::{Counters, Observer, Telemetry};
 pub use shipping::{Ingress, NotAccepted};
 
@@ -50,6 +51,7 @@ pub struct NodeLoop<S: RaftStore> {
     next_tick: Instant,
     watcher: Box<dyn Watcher>,
     observer: Box<dyn Observer>,
+    lines: Lines,
     seen: LogIndex,
     requests: BTreeMap<RequestId, crate::net::ReplySender>,
     asks: BTreeMap<AskId, inbox::AskReply>,
@@ -63,7 +65,8 @@ impl<S: RaftStore> std::fmt::Debug for NodeLoop<S> {
 }
 
 impl<S: RaftStore + 'static> NodeLoop<S> {
-    /// Most letters that are taken from the inbox before the deadlines are looked at again.
+    /// Most letters that are taken from the inbox before what they have caused is made durable, and
+    /// the deadlines are looked at again.
     const LETTERS_MAX: usize = 256;
 
     /// Binds a replica to its surroundings; `first` is what it asked for when it started.
@@ -77,6 +80,7 @@ impl<S: RaftStore + 'static> NodeLoop<S> {
         observer: Box<dyn Observer>,
     ) -> Self {
         replica.watch(failpoint::step);
+        replica.speak_by(hands.voice());
         let next_tick = clock.now().after(tick);
         Self {
             replica,
@@ -87,6 +91,7 @@ impl<S: RaftStore + 'static> NodeLoop<S> {
             next_tick,
             watcher,
             observer,
+            lines: Lines::default(),
             seen: LogIndex(0),
             requests: BTreeMap::new(),
             asks: BTreeMap::new(),
@@ -104,6 +109,7 @@ impl<S: RaftStore + 'static> NodeLoop<S> {
         first: Actions,
     ) -> std::io::Result<JoinHandle<Result<(), ReplicaError>>> {
         std::thread::Builder::new().name("narad-node".to_owned()).spawn(move || {
+            Lines::begin(self.replica.node());
             self.carry_out(first);
             let ended = self.run();
             if let Err(error) = &ended {
@@ -131,11 +137,13 @@ impl<S: RaftStore + 'static> NodeLoop<S> {
                 self.open(letter)?;
                 next = self.inbox.try_recv().ok();
             }
+            let stops = matches!(next, Some(Letter::Stop));
             if let Some(letter) = next {
-                if matches!(letter, Letter::Stop) {
-                    return Ok(());
-                }
                 self.open(letter)?;
+            }
+            self.proceed()?;
+            if stops {
+                return Ok(());
             }
             self.keep_time()?;
         }
@@ -149,15 +157,17 @@ impl<S: RaftStore + 'static> NodeLoop<S> {
 
     fn keep_time(&mut self) -> Result<(), ReplicaError> {
         let now = self.clock.now();
-        if now >= self.next_tick {
+        let ticks = now >= self.next_tick;
+        if ticks {
             // A thread that slept ticks once: Raft must not count sleep as silence of its peers.
             self.next_tick = now.after(self.tick);
             self.feed(Input::Tick)?;
         }
-        if self.replica.deadline().is_some_and(|deadline| deadline.at <= now) {
+        let wakes = self.replica.deadline().is_some_and(|deadline| deadline.at <= now);
+        if wakes {
             self.tell(Event::Wake)?;
         }
-        Ok(())
+        if ticks || wakes { self.proceed() } else { Ok(()) }
     }
 
     fn open(&mut self, letter: Letter) -> Result<(), ReplicaError> {
@@ -203,11 +213,21 @@ impl<S: RaftStore + 'static> NodeLoop<S> {
         self.feed(Input::Event(Box::new(event)))
     }
 
+    /// Tells the replica something; what follows from it in the log comes with
+    /// [`proceed`](Self::proceed).
     fn feed(&mut self, input: Input<'_>) -> Result<(), ReplicaError> {
         let mut actions = Actions::default();
-        let fed = self.replica.handle(self.clock.now(), input, &mut actions);
+        let fed = self.replica.take(self.clock.now(), input, &mut actions);
         self.carry_out(actions);
         fed
+    }
+
+    /// Makes durable what was taken in, in one go, and does what follows from it.
+    fn proceed(&mut self) -> Result<(), ReplicaError> {
+        let mut actions = Actions::default();
+        let proceeded = self.replica.proceed(self.clock.now(), &mut actions);
+        self.carry_out(actions);
+        proceeded
     }
 
     fn carry_out(&mut self, actions: Actions) {
@@ -231,7 +251,10 @@ impl<S: RaftStore + 'static> NodeLoop<S> {
                 }
                 Effect::Authority(authority) => self.hands.publish(authority),
                 Effect::Room(room) => self.hands.room(room),
-                Effect::Note(note) => self.observer.note(&note),
+                Effect::Note(note) => {
+                    self.lines.log(&note, self.replica.node());
+                    self.observer.note(&note);
+                }
                 // The replica turns it into its own error.
                 Effect::Stop(_) => {}
             }

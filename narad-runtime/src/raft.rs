@@ -15,16 +15,18 @@
 //!   tick · step · propose · configure · read_index     │
 //!        │                                             │
 //!        ▼                                             │
-//!      ready:  begin ─▶ save (one transaction) ─▶ speak, hand out ─▶ advance ─┐
-//!                ▲                                                            │
-//!                └──────────────── until there is nothing to do ──────────────┘
+//!      ready:  begin ─▶ a leader speaks ─▶ save (one transaction) ─▶ others speak ─▶ advance ─┐
+//!                ▲                                                   hand out                 │
+//!                └───────────────────────── until there is nothing to do ─────────────────────┘
 //! ```
 //!
 //! # Invariants
 //!
-//! 1. *Durable, then said.* No message and no committed entry leaves a turn before its transaction
-//!    has ended (types of `turn.rs`).
-//! 2. *One transaction a turn.* Entries, vote, snapshot, members and log truncation go together.
+//! 1. *Durable, then said.* No committed entry leaves a turn before its transaction has ended, and
+//!    no message but a leader's, which asks for entries to be made durable and promises nothing
+//!    (types of `turn.rs`). The leader's own copy counts once it is durable, like any other.
+//! 2. *One transaction a turn.* Entries, vote, snapshot, members and log truncation go together. A
+//!    turn that only learns what is committed has none: that is written with the next entries.
 //! 3. *Members belong to an index.* The members that a restart begins with are those as of the
 //!    snapshot; changes after it are applied again as their entries are handed out again.
 //! 4. *A peer cannot end the process.* What the library would panic on is refused by
@@ -125,8 +127,12 @@ pub struct Raft<S: RaftStore> {
     snapshots_sent: BTreeMap<NodeId, u64>,
     reported: Leadership,
     pinned: Pinned,
+    voice: Option<Voice>,
     stopped: bool,
 }
+
+/// Sends a message at once.
+pub type Voice = Box<dyn Fn(Outgoing) + Send>;
 
 impl<S: RaftStore> Raft<S> {
     /// Fills an empty store with the beginning of a new cluster.
@@ -182,10 +188,17 @@ impl<S: RaftStore> Raft<S> {
             snapshots_sent: BTreeMap::new(),
             reported: Leadership::default(),
             pinned: Pinned::default(),
+            voice: None,
             stopped: false,
         };
         raft.pin_election();
         Ok((raft, snapshot.map(restored)))
+    }
+
+    /// Has every message sent as soon as it may be, by this voice, instead of being put into the
+    /// output: so the followers of a leader make its entries durable while it does.
+    pub fn speak_by(&mut self, voice: Voice) {
+        self.voice = Some(voice);
     }
 
     /// Does what earlier calls have caused: makes it durable, then puts into `out` what follows.
@@ -249,7 +262,7 @@ impl<S: RaftStore> Raft<S> {
     ///
     /// What is said follows from what is durable, since the library has nothing that is not.
     fn only_speaks(&mut self, out: &mut Output) -> bool {
-        if self.offered.is_some() || self.node.store().unsaved_hard_state().is_some() {
+        if self.offered.is_some() {
             return false;
         }
         let mut messages = mem::take(&mut self.node.raft.msgs);
@@ -271,7 +284,11 @@ impl<S: RaftStore> Raft<S> {
 
     fn turn(&mut self, out: &mut Output) -> Result<(), RaftError> {
         let offered = self.offered.take();
-        let unsaved = Unsaved::begin(&mut self.node);
+        let mut unsaved = Unsaved::begin(&mut self.node);
+        if self.voice.is_some() {
+            let first = unsaved.speak_first(self.node.store());
+            self.send(&first, out);
+        }
         let mut saved: Saved = unsaved.save(self.node.mut_store(), offered)?;
         self.forget_members();
 
@@ -309,7 +326,11 @@ impl<S: RaftStore> Raft<S> {
             if is_snapshot {
                 self.snapshots_sent.insert(to, self.ticks);
             }
-            out.messages.push(Outgoing { to, bytes, is_snapshot });
+            let outgoing = Outgoing { to, bytes, is_snapshot };
+            match &self.voice {
+                Some(voice) => voice(outgoing),
+                None => out.messages.push(outgoing),
+            }
         }
     }
 

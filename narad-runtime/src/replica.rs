@@ -22,7 +22,7 @@ use narad_core::time::Instant;
 use self::committed::event_of;
 use crate::raft::{
     ConfigurationChange, MemberChange, OfferError, Outgoing, Output, Raft, RaftError, RaftStore,
-    ReadId, Restored,
+    ReadId, Restored, Voice,
 };
 use crate::wire::{DecodeError, Wire};
 
@@ -176,13 +176,28 @@ impl<S: RaftStore> Replica<S> {
         input: Input<'_>,
         out: &mut Actions,
     ) -> Result<(), ReplicaError> {
+        let is_tick = matches!(input, Input::Tick);
+        self.take(now, input, out)?;
+        if is_tick && self.raft.is_idle() && self.barriers.is_empty() {
+            return Ok(());
+        }
+        self.proceed(now, out)
+    }
+
+    /// Takes one input and leaves what follows from it in the log to [`Replica::proceed`]: whatever
+    /// is taken in between becomes durable together.
+    ///
+    /// # Errors
+    ///
+    /// As [`Replica::handle`].
+    pub fn take(
+        &mut self,
+        now: Instant,
+        input: Input<'_>,
+        out: &mut Actions,
+    ) -> Result<(), ReplicaError> {
         match input {
-            Input::Tick => {
-                self.raft.tick();
-                if self.raft.is_idle() && self.barriers.is_empty() {
-                    return Ok(());
-                }
-            }
+            Input::Tick => self.raft.tick(),
             Input::Message { from, bytes } => {
                 if let Err(error) = self.raft.step(from, bytes)
                     && !error.is_expected()
@@ -194,8 +209,23 @@ impl<S: RaftStore> Replica<S> {
             Input::SnapshotSent { to, arrived } => self.raft.report_snapshot(to, arrived),
             Input::Event(event) => self.tell(now, *event, out)?,
         }
+        Ok(())
+    }
+
+    /// Does everything that follows from what was taken.
+    ///
+    /// # Errors
+    ///
+    /// As [`Replica::handle`].
+    pub fn proceed(&mut self, now: Instant, out: &mut Actions) -> Result<(), ReplicaError> {
         self.give_up_barriers(now, out)?;
         self.advance(now, out)
+    }
+
+    /// Has Raft messages sent by a voice, as soon as they may be; none is among the
+    /// [messages](Actions::messages) any more.
+    pub fn speak_by(&mut self, voice: Voice) {
+        self.raft.speak_by(voice);
     }
 
     /// Has every further step of a command told to somebody; tests stop a process there.

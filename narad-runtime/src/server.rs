@@ -36,8 +36,10 @@ use tokio_util::sync::CancellationToken;
 use crate::broker::Broker;
 use crate::clock::BootClock;
 use crate::copy::LiveBytes;
+use crate::foreground::Foreground;
 use crate::http;
 use crate::log::LogLimits;
+use crate::metrics::Metrics;
 use crate::net::{Identity, Seams, Transport};
 use crate::node_loop::failpoint;
 use crate::node_loop::{Counters, Ground, Hands, HandsSeams, NodeHandle, NodeLoop, Telemetry};
@@ -46,7 +48,7 @@ use crate::service::Service;
 use crate::settings::Settings;
 use crate::store::data_dir::DataDir;
 use crate::store::{PartitionStore, SegmentStore};
-use crate::transfer::{self, Client, Throttle};
+use crate::transfer::{self, Client};
 use crate::wire::handshake::ClusterId;
 
 use accepting::Accepting;
@@ -124,8 +126,9 @@ impl Server {
         let peer = listen(&settings.listen.peer).await?;
         let http = listen(&settings.listen.http).await?;
         let addrs = addresses(settings, &peer, &http);
+        let (listens, policy) = (peer.local_addr().ok(), &settings.policy);
         let admitted =
-            identity::admit(&mut data_dir, &name, &addrs, &settings.policy, &start).await?;
+            identity::admit(&mut data_dir, &name, &addrs, listens, policy, &start).await?;
 
         let clock = BootClock::new();
         let has_started = data_dir.has_started()?;
@@ -152,13 +155,13 @@ impl Server {
         topics.learn(&state);
         let disk = data_dir.disk();
         let data_dir = Arc::new(Mutex::new(data_dir));
-        let rate = state.policy().copy_rate_bytes_per_second;
-        let throttle = Arc::new(Throttle::on_real_time(rate));
-        let rates = Arc::new(Rates::new(Arc::clone(&throttle), rate));
         let (history, pace) = (Arc::new(History::default()), Arc::new(Pace::default()));
+        let foreground = Arc::new(Foreground::default());
+        let first = Some(Arc::clone(&foreground)).filter(|_| settings.transfer.yields_to_producers);
+        let rates = Rates::new(admitted.node, &state, first);
         let ground = Arc::new(Ground::new(clock));
-        let broker =
-            Arc::new(Broker::with_limits(Arc::clone(&ground) as _, settings.consumers.limits()));
+        let broker = Broker::with_limits(Arc::clone(&ground) as _, settings.consumers.limits());
+        let broker = Arc::new(broker.timed_by(Arc::clone(&foreground)));
         let who = Identity {
             cluster: admitted.cluster,
             node: admitted.node,
@@ -167,12 +170,12 @@ impl Server {
 
         let (inbox, letters) = std::sync::mpsc::channel();
         let handle = NodeHandle::new(inbox);
-        let (accepting, waiting) = accepting::open(disk, settings, &handle)?;
+        let (accepting, waiting) = accepting::open(disk, settings, &handle, &foreground)?;
         let ingress = Arc::clone(&accepting.ingress);
         let cancel = CancellationToken::new();
         let bulk = Arc::new(transfer::Server::new(
             Arc::new(LiveBytes::new(Arc::clone(&broker))),
-            Arc::clone(&throttle),
+            Arc::clone(&rates.leaving),
             transfer::Settings::default(),
         ));
         let seams = Seams {
@@ -188,6 +191,7 @@ impl Server {
         let peer_addr = local(&peer)?;
         let net = crate::net::Settings {
             listens_at: Some(me.addrs.peer.clone()),
+            congestion: settings.transfer.congestion(),
             ..crate::net::Settings::default()
         };
         let transport = Arc::new(Transport::start(who, peer, seams, net, &cancel));
@@ -196,8 +200,12 @@ impl Server {
         let NodeIdentity { name, store_uuid, addrs, .. } = me.clone();
         let again = Request::Join { name, store_uuid, addrs };
         tokio::spawn(book::announce(at, again, told, by, handle.clone()));
-        let client =
-            Client::new(who, Arc::clone(&book) as _, throttle, transfer::Settings::default());
+        let client = Client::new(
+            who,
+            Arc::clone(&book) as _,
+            Arc::clone(&rates.arriving),
+            transfer::Settings::default(),
+        );
         let hands = Hands::new(
             HandsSeams {
                 transport: Arc::clone(&transport),
@@ -227,16 +235,16 @@ impl Server {
         if let Some(room) = room {
             ingress.door().publish(room);
         }
-        let counters = Arc::new(Counters::default());
+        let (counters, metrics) = (Arc::new(Counters::default()), Arc::new(Metrics::new()));
         let clerk = Clerk::new(
             Arc::clone(&book),
             Arc::clone(&topics),
-            Arc::clone(&rates),
+            rates.clone(),
             Arc::clone(&history),
             Arc::clone(&data_dir),
         );
-        let recorder =
-            Recorder { history: Arc::clone(&history), next: Telemetry::new(Arc::clone(&counters)) };
+        let next = (Telemetry::new(Arc::clone(&counters)), Arc::clone(&metrics));
+        let recorder = Recorder { history: Arc::clone(&history), next };
         let thread = NodeLoop::new(
             replica,
             letters,
@@ -257,6 +265,7 @@ impl Server {
             admitted.node,
             Arc::clone(&ingress),
             topics,
+            metrics,
             Steering { rates, history, pace: Arc::clone(&pace), sizes: Arc::default() },
         ));
         let router = http::router(Arc::clone(&service) as Arc<dyn Service>, settings.http.clone());
@@ -377,21 +386,21 @@ impl Drop for Server {
     }
 }
 
-/// Checks that a file's policy is the cluster's where a difference could let two owners write, or
-/// where nobody changes it in passing. A file that leaves everything at its default says nothing.
+/// Checks that a file's policy is the cluster's. A file that leaves everything at its default says
+/// nothing.
 ///
-/// What operators turn while the cluster runs is the cluster's: a node that restarts while moves are
-/// paused or slowed down must not be kept out by its file.
+/// What operators turn in passing is the cluster's: a node that restarts while moves are paused or
+/// slowed down must not be kept out by its file.
 fn check_policy(file: &Policy, cluster: &Policy) -> Result<(), ServerError> {
     if *file == Policy::default() {
         return Ok(());
     }
     let file = &Policy {
-        max_in_flight: cluster.max_in_flight,
-        moves_per_source: cluster.moves_per_source,
-        moves_per_destination: cluster.moves_per_destination,
         paused: cluster.paused,
         copy_rate_bytes_per_second: cluster.copy_rate_bytes_per_second,
+        copy_in_bytes_per_second: cluster.copy_in_bytes_per_second,
+        copy_out_bytes_per_second: cluster.copy_out_bytes_per_second,
+        cluster_copy_rate_bytes_per_second: cluster.cluster_copy_rate_bytes_per_second,
         ..file.clone()
     };
     let (file, cluster) = (format!("{file:#?}"), format!("{cluster:#?}"));
@@ -416,21 +425,37 @@ fn next_life(data_dir: &Arc<Mutex<DataDir>>) -> crate::node_loop::NextLife {
     })
 }
 
-/// Deletes what has been in quarantine for long enough, a little at a time (field fault 19).
+/// While less is free, the quarantine is emptied before its time: four segments.
+const FREE_BYTES_MIN: u64 = 256 << 20;
+
+/// Deletes what has been in quarantine for long enough, a little at a time (field fault 19); all of it,
+/// the oldest first, while less than [`FREE_BYTES_MIN`] is free.
 async fn sweep_trash(
     store: Arc<dyn PartitionStore>,
     quarantine: Duration,
     cancel: CancellationToken,
 ) {
-    const PAUSE: Duration = Duration::from_mins(1);
+    const PAUSE: Duration = Duration::from_secs(20);
+    /// Between two rounds while there is more: the disk has others to serve.
+    const BREATH: Duration = Duration::from_millis(100);
     const FILES_MAX: usize = 16;
     let quarantine_ms = i64::try_from(quarantine.as_millis()).unwrap_or(i64::MAX);
-    while cancel.run_until_cancelled(tokio::time::sleep(PAUSE)).await.is_some() {
+    let mut pause = PAUSE;
+    while cancel.run_until_cancelled(tokio::time::sleep(pause)).await.is_some() {
         let store = Arc::clone(&store);
-        let older_than = crate::clock::wall_ms().saturating_sub(quarantine_ms);
-        let swept = tokio::task::spawn_blocking(move || store.sweep_trash(older_than, FILES_MAX));
-        match swept.await {
-            Ok(Ok(swept)) => tracing::debug!(?swept, "quarantine"),
+        let now = crate::clock::wall_ms();
+        let older_than = now.saturating_sub(quarantine_ms);
+        let sweep = move || {
+            // What is proved dead makes room for what is not.
+            let is_short = store.free_bytes()?.0 < FREE_BYTES_MIN;
+            store.sweep_trash(if is_short { now } else { older_than }, FILES_MAX)
+        };
+        pause = PAUSE;
+        match tokio::task::spawn_blocking(sweep).await {
+            Ok(Ok(swept)) => {
+                tracing::debug!(?swept, "quarantine");
+                pause = if swept.more { BREATH } else { PAUSE };
+            }
             Ok(Err(error)) => tracing::warn!(%error, "cannot empty the quarantine"),
             Err(_) => return,
         }

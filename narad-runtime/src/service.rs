@@ -50,6 +50,16 @@ pub trait Service: Operate {
     /// Tells whether the node is registered and so takes part in the cluster.
     async fn readiness(&self) -> Readiness;
 
+    /// Returns what a Prometheus server is told, in the text format of `OpenMetrics`; nothing if not
+    /// implemented. Behind no barrier, so that it is answered whatever else is.
+    ///
+    /// # Errors
+    ///
+    /// If the node has stopped.
+    async fn metrics(&self) -> Result<String, ServiceError> {
+        Ok("# EOF\n".to_owned())
+    }
+
     /// Lists the members of the cluster, retired ones included (R91).
     ///
     /// # Errors
@@ -263,12 +273,14 @@ pub enum Read {
 }
 
 /// Whether a node takes part in the cluster.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Readiness {
     /// Whether its present life is registered.
     pub ready: bool,
     /// What it waits for, if it is not.
     pub waiting: Option<String>,
+    /// Whether it was taken out of the cluster, so that waiting is in vain.
+    pub removed: bool,
 }
 
 /// One member, as `GET /v1/cluster/members` shows it.

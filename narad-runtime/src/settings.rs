@@ -44,6 +44,8 @@ pub struct Settings {
     pub policy: Policy,
     /// What the node decides for itself.
     pub node: Config,
+    /// How copies of partitions share this node's network and disk with everything else.
+    pub transfer: TransferSettings,
     /// The pace of the replicated log.
     pub raft: RaftPace,
     /// The segment log.
@@ -75,6 +77,36 @@ pub struct Advertise {
     pub peer: Option<String>,
     /// For operators and clients.
     pub http: Option<String>,
+}
+
+/// How copies of partitions share a node's network and disk with everything else. Their rates are the
+/// cluster's, in [`Policy`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TransferSettings {
+    /// The congestion control of the connections that other nodes make to this one, by the kernel's
+    /// name; `system` leaves it as it is. Default `cubic`: BBR, which some systems have as theirs,
+    /// halves the throughput of copies over short links. A kernel that lacks it is warned about, and
+    /// its own is used.
+    pub congestion_control: String,
+    /// Whether copies give way while producers wait for the disk much longer than they usually do.
+    /// Default true.
+    pub yields_to_producers: bool,
+}
+
+impl TransferSettings {
+    /// What the listener is to be set to, if anything.
+    pub(crate) fn congestion(&self) -> Option<String> {
+        Some(self.congestion_control.clone()).filter(|name| name != SYSTEM)
+    }
+}
+
+/// The congestion control that is left as the system has it.
+const SYSTEM: &str = "system";
+
+impl Default for TransferSettings {
+    fn default() -> Self {
+        Self { congestion_control: "cubic".into(), yields_to_producers: true }
+    }
 }
 
 /// The pace of the replicated log.
@@ -157,6 +189,7 @@ impl Default for Settings {
             advertise: Advertise::default(),
             policy: Policy::default(),
             node: Config::new(0),
+            transfer: TransferSettings::default(),
             raft: RaftPace {
                 tick: Duration::from_millis(100),
                 election_ticks_min: 10,

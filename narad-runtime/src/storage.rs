@@ -265,13 +265,25 @@ struct Staged {
     failed: Option<StoreError>,
 }
 
-impl Sink for Staged {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.writer.write(bytes).map_err(|error| {
+impl Staged {
+    fn known(&mut self, result: Result<(), StoreError>) -> io::Result<()> {
+        result.map_err(|error| {
             let text = error.to_string();
             self.failed = Some(error);
             io::Error::other(text)
         })
+    }
+}
+
+impl Sink for Staged {
+    fn expect(&mut self, bytes: u64) -> io::Result<()> {
+        let reserved = self.writer.reserve(bytes);
+        self.known(reserved)
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let written = self.writer.write(bytes);
+        self.known(written)
     }
 }
 

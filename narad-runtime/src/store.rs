@@ -25,6 +25,7 @@
 //!    here: it may be the only copy that survives. It is set aside as any other, once its source lives
 //!    (`case_054`).
 
+mod behind;
 pub mod data_dir;
 mod error;
 pub mod identity;
@@ -270,8 +271,19 @@ pub trait StageWriter: Send + fmt::Debug {
     /// # Errors
     ///
     /// [`StoreError::Differs`] if repeated bytes are not those that were staged. A failed write
-    /// leaves the extent as it was before.
+    /// leaves the extent as it was before. [`StoreError::Lost`] if a sync behind the writer failed:
+    /// the extent must be copied again (H17).
     fn write(&mut self, bytes: &[u8]) -> Result<(), StoreError>;
+
+    /// Sets space aside for so many bytes, from where the writing begins.
+    ///
+    /// # Errors
+    ///
+    /// If the disk is full; nothing has changed then.
+    fn reserve(&mut self, bytes: u64) -> Result<(), StoreError> {
+        let _ = bytes;
+        Ok(())
+    }
 
     /// Returns how far the extent is staged now, this writer's bytes included.
     fn staged(&self) -> Staged;

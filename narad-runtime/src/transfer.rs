@@ -44,7 +44,8 @@ pub use throttle::{Cancelled, Throttle};
 use std::time::Duration;
 
 pub use crate::copy::{
-    CancelFlag, Copier, CopyReport, CopyRequest, Sink, Source, SourceError, TransferError,
+    CancelFlag, Copier, CopyReport, CopyRequest, ExtentFile, Sink, Source, SourceError,
+    TransferError,
 };
 
 /// Bytes that are read or written at once. Larger is slower: a receive buffer of 1 MiB takes three

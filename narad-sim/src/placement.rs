@@ -7,6 +7,7 @@
 //!
 //! let placement = NamedPlacement::parse(EXAMPLE)?;
 //! let plan = narad_core::plan::plan(&placement.placement, &placement.limits);
+//! let plan = plan.explain(&placement.placement);
 //! assert_eq!(narad_core::plan::lint(&placement.placement, &plan), vec![]);
 //! # Ok::<(), narad_sim::placement::PlacementFileError>(())
 //! ```

@@ -71,7 +71,7 @@ fn identity(bytes: &[u8]) {
     let name = Name::new("narad-1").expect("allowed");
     let draw = || Ok(StoreUuid(1));
     let Ok(found) = Identity::open(&disk, &name, draw) else { return };
-    assert_eq!(found.name, name, "a disk of another name is refused");
+    assert_eq!(found.name, name, "a disk of another member is refused");
     assert_eq!(Identity::open(&disk, &name, draw).expect("it was read before"), found);
 }
 

@@ -40,10 +40,13 @@ impl Controller {
         if state.policy().paused || self.planned == Some(state.applied()) {
             return;
         }
-        let Some(placement) = self.placement(state) else { return };
-        let plan = plan::plan(&placement, &limits(state));
+        let Self { ledger, hearing, .. } = self;
+        let planner = ledger.planner(state, |partition, row| hearing.is_stuck(partition, row));
+        let Some(planner) = planner else { return };
+        let moves = planner.top_up(&limits(state));
+        let deferred = planner.planned() - moves.len();
         let mut started = 0;
-        for planned in &plan.moves {
+        for planned in &moves {
             let Some(row) = state.assignment(planned.partition) else { continue };
             if decisions.busy.contains(&planned.partition) {
                 continue;
@@ -52,9 +55,9 @@ impl Controller {
             let set = Command::SetTarget { partition, expect: row.expect(), to };
             started += u32::from(decisions.propose(set));
         }
-        self.planned = plan.moves.is_empty().then_some(state.applied());
+        self.planned = moves.is_empty().then_some(state.applied());
         if started > 0 {
-            let deferred = u32::try_from(plan.deferred.len()).unwrap_or(u32::MAX);
+            let deferred = u32::try_from(deferred).unwrap_or(u32::MAX);
             decisions.notes.push(Note::Planned { started, deferred });
         }
     }
@@ -106,26 +109,35 @@ pub fn placement(
     state: &State,
     is_stuck: impl Fn(PartitionId, &Assignment) -> bool,
 ) -> Option<Placement> {
-    let nodes = state.members().filter(|member| !member.retired).map(|member| plan::Node {
+    let topics = state.topics().map(|topic| plan::Topic { id: topic.id, parent: topic.parent });
+    let partitions = state.assignments().map(|(id, row)| planned_row(state, id, row, &is_stuck));
+    Placement::new(nodes(state).collect(), topics.collect(), partitions.collect()).ok()
+}
+
+/// Returns the members as the planner sees them, by id.
+pub(super) fn nodes(state: &State) -> impl Iterator<Item = plan::Node> + '_ {
+    state.members().filter(|member| !member.retired).map(|member| plan::Node {
         id: member.id,
         role: match member.status {
             Status::Dead(_) => Role::Dead,
             Status::Alive if member.is_receiver() => Role::Receiver,
             Status::Alive => Role::Leaving,
         },
+    })
+}
+
+/// Returns a row as the planner sees it.
+pub(super) fn planned_row(
+    state: &State,
+    id: PartitionId,
+    row: &Assignment,
+    is_stuck: &impl Fn(PartitionId, &Assignment) -> bool,
+) -> plan::Partition {
+    let stuck = row.target.is_some_and(|target| {
+        is_dead(state, row.owner) || is_dead(state, target) || is_stuck(id, row)
     });
-    let topics = state.topics().map(|topic| plan::Topic { id: topic.id, parent: topic.parent });
-    let partitions = state.assignments().map(|(id, row)| {
-        let ends_dead =
-            is_dead(state, row.owner) || row.target.is_some_and(|target| is_dead(state, target));
-        plan::Partition {
-            target: row.target,
-            pinned: row.pinned,
-            stuck: ends_dead || is_stuck(id, row),
-            ..plan::Partition::settled(id, row.owner)
-        }
-    });
-    Placement::new(nodes.collect(), topics.collect(), partitions.collect()).ok()
+    let (target, pinned) = (row.target, row.pinned);
+    plan::Partition { target, pinned, stuck, ..plan::Partition::settled(id, row.owner) }
 }
 
 /// Returns the placement with these partitions on their first owners.

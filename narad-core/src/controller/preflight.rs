@@ -18,7 +18,8 @@ pub enum Blocker {
     Retired,
     /// Too few voters would be left.
     #[error(
-        "{left} voters would be left, but MinVoters is {min_voters}: let another node join first"
+        "voters that would be left: {left}, but policy.min_voters is {min_voters}: let another node \
+         join first"
     )]
     BelowMinVoters {
         /// Voters that would be left and alive, learners in the places of leavers included.
@@ -27,9 +28,7 @@ pub enum Blocker {
         min_voters: u32,
     },
     /// The rest has no healthy majority.
-    #[error(
-        "only {healthy} of the {left} remaining voters are alive: bring the dead ones back first"
-    )]
+    #[error("remaining voters that are alive: {healthy} of {left}: bring the dead ones back first")]
     NoHealthyMajority {
         /// Voters that would stay and are alive.
         healthy: u32,
@@ -37,15 +36,15 @@ pub enum Blocker {
         left: u32,
     },
     /// It owns partitions and nobody could take them.
-    #[error("no other node can take its {owned} partitions: let a node join first")]
+    #[error("no other node can take what it owns (partitions: {owned}): let a node join first")]
     NoReceivers {
         /// Partitions that it owns.
         owned: u32,
     },
     /// It is dead and its partitions are on its disk only.
     #[error(
-        "the node is dead and its disk alone holds {owned} partitions: start it again, or declare \
-         them lost"
+        "the node is dead and its disk alone holds what it owns (partitions: {owned}): start it \
+         again, or declare them lost"
     )]
     OwnerDead {
         /// Partitions that it owns.

@@ -346,7 +346,7 @@ pub enum Reason {
     #[error("the freeze is of another life of the source")]
     TokenStale,
     /// The certificate does not fit: the node is alive, or dead under another one.
-    #[error("the source is not dead under this certificate")]
+    #[error("the owner is not dead, or not by the word that this was decided on")]
     NotDead,
     /// The copy ends before what is known to have been visible or durable.
     #[error("the copy ends before what consumers could see")]
@@ -400,7 +400,7 @@ pub enum Reason {
     #[error("a partition is still moving to the node")]
     IsTarget,
     /// The rest would be fewer voters than the policy's minimum.
-    #[error("fewer than MinVoters would be left")]
+    #[error("fewer voters than policy.min_voters would be left")]
     BelowMinVoters,
     /// The rest would not have a healthy majority.
     #[error("the remaining voters would not have a healthy majority")]

@@ -10,7 +10,7 @@ use super::routes::{Route, Ticket};
 use super::{AskId, Node, Operation};
 use crate::config::Policy;
 use crate::controller::preflight::{self, Blocker};
-use crate::ids::{Attempt, Name, NodeId, Offset, PartitionId, TopicId};
+use crate::ids::{Attempt, Epoch, Generation, Name, NodeId, Offset, PartitionId, TopicId};
 use crate::metastore::{Applied, Command, Member, Reason, Reply, Status};
 use crate::proposals::Proposed;
 
@@ -71,6 +71,21 @@ pub enum Ask {
         /// The operator's word, for the log; not blank, at most [`Command::RECEIPT_MAX`] bytes.
         receipt: String,
     },
+}
+
+/// What [`Ask::DeclareLost`] would come to as things are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Loss {
+    /// The dead owner.
+    pub from: NodeId,
+    /// The certificate of its death.
+    pub generation: Generation,
+    /// The reign that would end.
+    pub epoch: Epoch,
+    /// Who would own the partition.
+    pub to: NodeId,
+    /// The first offset of the new reign: past all that consumers may have seen.
+    pub end: Offset,
 }
 
 /// The answer to an [`Ask`].
@@ -184,8 +199,21 @@ impl Node {
         Ok(Some(command))
     }
 
-    /// The heir is the target of the move, which may hold a copy, or else the node that owns least.
     fn declare_lost(&self, partition: PartitionId, receipt: String) -> Result<Command, AskError> {
+        let Loss { generation, to, end, .. } = self.loss(partition)?;
+        let row = self.row_of(partition)?;
+        let data = Attempt { move_id: row.move_id, ..Attempt::birth(to) };
+        let expect = row.expect();
+        Ok(Command::DeclareLost { partition, expect, generation, to, data, end, receipt })
+    }
+
+    /// Returns what declaring a partition lost would come to, and changes nothing. The heir is the
+    /// target of the move, which may hold a copy, or else the node that owns least.
+    ///
+    /// # Errors
+    ///
+    /// As [`Ask::DeclareLost`] is answered: its owner is not dead, or nobody could inherit it.
+    pub fn loss(&self, partition: PartitionId) -> Result<Loss, AskError> {
         let row = self.row_of(partition)?;
         let owner = self.state.member(row.owner).map(|owner| owner.status);
         let Some(Status::Dead(generation)) = owner else {
@@ -198,10 +226,8 @@ impl Node {
         };
         let to = row.target.filter(receives).or_else(least);
         let to = to.ok_or(AskError::Rejected(Reason::NodeDead))?;
-        let data = Attempt { move_id: row.move_id, ..Attempt::birth(to) };
         let end = beyond(row.min_end.max(row.reported_hwm.unwrap_or_default()));
-        let expect = row.expect();
-        Ok(Command::DeclareLost { partition, expect, generation, to, data, end, receipt })
+        Ok(Loss { from: row.owner, generation, epoch: row.epoch, to, end })
     }
 
     fn row_of(&self, partition: PartitionId) -> Result<&crate::metastore::Assignment, AskError> {

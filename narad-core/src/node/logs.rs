@@ -38,7 +38,10 @@ impl Node {
 
     pub(super) fn skipped(&mut self, index: LogIndex) {
         match self.state.skip(index) {
-            Ok(()) => self.lease_looks(),
+            Ok(()) => {
+                self.controller.changed(index, &Changed::default());
+                self.lease_looks();
+            }
             Err(halt) => self.halt(halt),
         }
     }
@@ -75,6 +78,7 @@ impl Node {
     }
 
     fn changed(&mut self, changed: Changed) {
+        self.controller.changed(self.state.applied(), &changed);
         for node in &changed.members {
             self.member_changed(*node);
             if *node == self.me.node && self.state.member(*node).is_some_and(|me| me.retired) {

@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use super::limits::Step;
 use super::placement::{NONE, Placement, Role};
 
 /// What a plan may do with a partition.
@@ -27,9 +28,12 @@ pub(super) struct Board<'a> {
 
 impl<'a> Board<'a> {
     pub(super) fn new(placement: &'a Placement) -> Self {
-        let rows = (0..).zip(placement.partitions());
-        let place = rows.map(|(partition, _)| placement.place_of(partition)).collect();
-        Self { placement, place }
+        Self { placement, place: placement.places().to_vec() }
+    }
+
+    /// Returns the move that brings the partition to its place.
+    pub(super) fn step(&self, partition: u32) -> Step {
+        Step { partition, to: self.place(partition) }
     }
 
     pub(super) fn place(&self, partition: u32) -> u32 {
@@ -51,11 +55,12 @@ impl<'a> Board<'a> {
     }
 
     pub(super) fn kind(&self, partition: u32) -> Kind {
-        if self.placement.moving(partition) {
+        let marks = self.placement.mark_of(partition);
+        if marks.is_moving() {
             Kind::Moving
         } else if self.role(self.owner(partition)) == Role::Dead {
             Kind::Stranded
-        } else if self.placement.partitions()[partition as usize].pinned {
+        } else if marks.is_pinned() {
             Kind::Pinned
         } else {
             Kind::Movable

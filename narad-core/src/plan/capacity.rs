@@ -11,15 +11,16 @@
 //! a ceil share before something arrives takes one first, so that the shares stay the same while
 //! the plan is carried out (R74).
 
+use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use super::board::{Board, Kind};
-use super::placement::Role;
+use super::placement::{Placement, Role};
 use crate::planted::{Bug, is_planted};
 
 /// What one node holds and what it may hold.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Share {
     pub(super) role: Role,
     /// Partitions that end up here if nothing more is planned (R73).
@@ -65,7 +66,8 @@ impl Share {
 }
 
 /// The shares of all nodes.
-#[derive(Debug)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Shares {
     pub(super) of: Vec<Share>,
     /// The floor share.
@@ -76,8 +78,8 @@ pub(super) struct Shares {
 
 impl Shares {
     /// Counts what every node holds, then fills the shares.
-    pub(super) fn new(board: &Board<'_>) -> Self {
-        let mut shares = Self { of: tally(board), level: 0, receivers: 0 };
+    pub(super) fn new(placement: &Placement) -> Self {
+        let mut shares = Self { of: tally(placement), level: 0, receivers: 0 };
         shares.fill();
         shares
     }
@@ -177,7 +179,7 @@ impl Shares {
 }
 
 /// Counts what every node holds.
-fn tally(board: &Board<'_>) -> Vec<Share> {
+fn tally(placement: &Placement) -> Vec<Share> {
     let empty = |role| Share {
         role,
         load: 0,
@@ -188,19 +190,35 @@ fn tally(board: &Board<'_>) -> Vec<Share> {
         ceil: false,
         overfull: false,
     };
-    let mut all: Vec<Share> = board.placement.nodes().iter().map(|node| empty(node.role)).collect();
-    for (partition, &node) in (0..).zip(&board.place) {
-        let share = &mut all[node as usize];
-        let row = &board.placement.partitions()[partition as usize];
-        match board.kind(partition) {
-            Kind::Stranded => {
-                share.stranded += 1;
-                continue;
-            }
-            Kind::Movable => share.movable += 1,
-            Kind::Pinned | Kind::Moving => share.pinned += u32::from(row.pinned),
+    let mut all: Vec<Share> = placement.nodes().iter().map(|node| empty(node.role)).collect();
+    // Of most partitions there is nothing to know but where they are.
+    let mut free: Vec<u32> = vec![0; all.len()];
+    if placement.is_all_free() {
+        for &node in placement.places() {
+            free[node as usize] += 1;
         }
-        share.load += 1;
+    }
+    let marks = if placement.is_all_free() { &[] } else { placement.marks() };
+    for (&node, marks) in placement.places().iter().zip(marks) {
+        if marks.is_free() {
+            free[node as usize] += 1;
+            continue;
+        }
+        let share = &mut all[node as usize];
+        if !marks.is_moving() && share.role == Role::Dead {
+            share.stranded += 1;
+        } else {
+            share.load += 1;
+            share.pinned += u32::from(marks.is_pinned());
+        }
+    }
+    for (share, free) in all.iter_mut().zip(free) {
+        if share.role == Role::Dead {
+            share.stranded += free;
+        } else {
+            share.movable = free;
+            share.load += free;
+        }
     }
     all
 }

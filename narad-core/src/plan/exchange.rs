@@ -18,22 +18,24 @@ use alloc::vec::Vec;
 use self::cost::Cost;
 use super::board::Board;
 use super::capacity::Shares;
+use super::choose::Effort;
 use super::placement::Role;
-
-/// Most partitions that could trade places for spread and bytes to be tuned, too.
-const TUNED_POOL_MAX: usize = 8192;
-
-/// Most entries of the table of topics by nodes. Without it only conflicts are looked at.
-const SPREAD_TABLE_MAX: usize = 1 << 22;
 
 /// Trades that are looked at before each of the two searches, for conflicts and for the rest, gives
 /// up: some tens of milliseconds.
 const TRADES_MAX: usize = 500_000;
 
+/// The same on a cluster that is too big to be tuned: some milliseconds.
+const STREAM_TRADES_MAX: usize = 50_000;
+
 /// Improves a plan; takes its movers and returns those of the better one, by index.
-pub(super) fn improve(board: &mut Board<'_>, shares: &mut Shares, movers: Vec<u32>) -> Vec<u32> {
-    let tables = shares.of.len().saturating_mul(board.placement.topics().len());
-    let tuned = pool_size(shares) <= TUNED_POOL_MAX && tables <= SPREAD_TABLE_MAX;
+pub(super) fn improve(
+    board: &mut Board<'_>,
+    shares: &mut Shares,
+    movers: Vec<u32>,
+    effort: Effort,
+) -> Vec<u32> {
+    let tuned = effort == Effort::Tuned;
     if movers.is_empty() || !(tuned || board.placement.has_relatives()) {
         return movers;
     }
@@ -47,14 +49,6 @@ pub(super) fn improve(board: &mut Board<'_>, shares: &mut Shares, movers: Vec<u3
     let mut movers = exchange.movers();
     movers.sort_unstable();
     movers
-}
-
-/// Counts the partitions that could trade places.
-fn pool_size(shares: &Shares) -> usize {
-    let gives = shares.each().filter(|&(node, share)| {
-        share.role != Role::Dead && !shares.is_low(node) && share.surplus() > 0
-    });
-    gives.map(|(_, share)| share.movable as usize).sum()
 }
 
 /// A partition and the node that it would end up on.
@@ -127,7 +121,7 @@ impl<'b, 'a> Exchange<'b, 'a> {
         let takers = shares.each().map(|(node, _)| node);
         let takers = takers.filter(|&node| shares.is_low(node)).collect();
         let spread = tuned.then(|| cost::spread_table(board, nodes));
-        let trades_left = TRADES_MAX;
+        let trades_left = if tuned { TRADES_MAX } else { STREAM_TRADES_MAX };
         Self { board, shares, pool, takers, ends_with, spread, trades_left }
     }
 

@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use self::ledger::Ledger;
 use super::limits::Deferral;
 use super::placement::{Placement, Role};
-use super::{Class, Plan};
+use super::{Class, Explained};
 use crate::ids::{NodeId, PartitionId};
 
 /// A fault of a plan.
@@ -126,7 +126,7 @@ pub enum Finding {
 /// let partition = Partition::settled(id, NodeId(1));
 /// let placement = Placement::new(nodes.into(), vec![topic], vec![partition])?;
 ///
-/// let mut plan = plan(&placement, &Limits::default());
+/// let mut plan = plan(&placement, &Limits::default()).explain(&placement);
 /// assert!(lint(&placement, &plan).is_empty());
 /// let class = Class::Balance;
 /// let bytes = ByteCount(0);
@@ -135,7 +135,7 @@ pub enum Finding {
 /// # Ok::<(), narad_core::plan::PlacementError>(())
 /// ```
 #[must_use]
-pub fn lint(placement: &Placement, plan: &Plan) -> Vec<Finding> {
+pub fn lint(placement: &Placement, plan: &Explained) -> Vec<Finding> {
     let mut findings = Vec::new();
     each_move(placement, plan, &mut findings);
     if findings.is_empty() {
@@ -149,7 +149,7 @@ pub fn lint(placement: &Placement, plan: &Plan) -> Vec<Finding> {
 }
 
 /// Checks every move by itself.
-fn each_move(placement: &Placement, plan: &Plan, findings: &mut Vec<Finding>) {
+fn each_move(placement: &Placement, plan: &Explained, findings: &mut Vec<Finding>) {
     let role = |id: NodeId| placement.node(id).map(|node| node.role);
     let mut seen = BTreeSet::new();
     for planned in plan.all() {

@@ -5,9 +5,9 @@ mod dense;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use self::dense::{Index, TopicRows, topic_rows, twice};
+use self::dense::{Index, Marks, TopicRows, topic_rows, twice};
 
-use super::{Move, Plan};
+use super::Move;
 use crate::ids::{ByteCount, NodeId, PartitionId, TopicId};
 
 /// The dense index that stands for no row.
@@ -78,7 +78,7 @@ impl Partition {
 /// A consistent picture of nodes, topics and partitions.
 ///
 /// Rows are kept in the order of their ids, so the order in which they were given never matters.
-/// Inside, every row has a dense 32-bit index.
+/// Inside, every row has a dense 32-bit index. Takes about 70 bytes for each partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(try_from = "Rows", into = "Rows"))]
@@ -86,10 +86,17 @@ pub struct Placement {
     nodes: Vec<Node>,
     topics: Vec<Topic>,
     partitions: Vec<Partition>,
+    /// The rows again by dense index, for the planner's hot loops: nine bytes a partition.
     owners: Vec<u32>,
-    targets: Vec<u32>,
+    /// Where each ends up if nothing more is planned.
+    places: Vec<u32>,
+    marks: Vec<Marks>,
+    /// How many rows have a mark.
+    marked: usize,
     topic_of: Vec<u32>,
     topic_rows: Vec<TopicRows>,
+    /// Whether any has a priority.
+    has_priorities: bool,
 }
 
 /// Why rows are no placement.
@@ -107,6 +114,9 @@ pub enum PlacementError {
     /// A topic that is its own parent.
     #[error("topic {0} is its own parent; name another parent or none")]
     OwnParent(TopicId),
+    /// Another row for a partition that is not listed.
+    #[error("partition {0} is not listed; list the placement anew")]
+    Unlisted(PartitionId),
     /// A partition of a topic that is not listed.
     #[error("partition {0} belongs to no listed topic; list the topic or drop the partition")]
     UnknownTopic(PartitionId),
@@ -182,26 +192,34 @@ impl Placement {
             return Err(PlacementError::OwnParent(topic.id));
         }
         let node_ids = Index::of(nodes.iter().map(|node| node.id));
-        let (mut owners, mut targets) = (Vec::new(), Vec::new());
+        let (mut owners, mut places) = (Vec::new(), Vec::new());
         owners.reserve_exact(partitions.len());
-        targets.reserve_exact(partitions.len());
-        for &Partition { id, owner, target, .. } in &partitions {
-            let unknown_owner = PlacementError::UnknownOwner { partition: id, node: owner };
-            owners.push(node_ids.find(owner).ok_or(unknown_owner)?);
-            targets.push(match target {
-                None => NONE,
-                Some(node) if node == owner => return Err(PlacementError::TargetIsOwner(id)),
-                Some(node) => node_ids
-                    .find(node)
-                    .ok_or(PlacementError::UnknownTarget { partition: id, node })?,
-            });
+        places.reserve_exact(partitions.len());
+        for row in &partitions {
+            let (owner, place) = ends(row, |node| node_ids.find(node))?;
+            owners.push(owner);
+            places.push(place);
         }
+        let marks: Vec<Marks> = partitions.iter().map(Marks::of).collect();
+        let marked = marks.iter().filter(|marks| !marks.is_free()).count();
+        let has_priorities = partitions.iter().any(|row| row.priority > 0);
         let topic_rows = topic_rows(&topics, &partitions)?;
         let mut topic_of = vec![NONE; partitions.len()];
         for (topic, rows) in (0..).zip(&topic_rows) {
             topic_of[rows.start as usize..rows.end as usize].fill(topic);
         }
-        Ok(Self { nodes, topics, partitions, owners, targets, topic_of, topic_rows })
+        Ok(Self {
+            nodes,
+            topics,
+            partitions,
+            owners,
+            places,
+            marks,
+            marked,
+            topic_of,
+            topic_rows,
+            has_priorities,
+        })
     }
 
     /// Returns the nodes, by id.
@@ -227,46 +245,85 @@ impl Placement {
 
     /// Returns one partition.
     pub fn partition(&self, id: PartitionId) -> Option<&Partition> {
-        let at = self.partitions.binary_search_by_key(&id, |partition| partition.id).ok()?;
-        self.partitions.get(at)
+        self.partitions.get(self.index_of(id)?)
     }
 
-    /// Sets the targets of the plan's started moves, as the metastore would: a move of a partition
-    /// that has another owner by now, or a target already, is skipped. Returns how many were set.
-    pub fn apply(&mut self, plan: &Plan) -> usize {
-        plan.moves.iter().filter(|planned| self.start(planned)).count()
+    /// Sets the targets of started moves, as the metastore would: a move of a partition that has
+    /// another owner by now, or a target already, is skipped. Returns how many were set.
+    pub fn apply(&mut self, moves: &[Move]) -> usize {
+        moves.iter().filter(|planned| self.start(planned)).count()
     }
 
     /// Sets one target; returns false, and changes nothing, if the move no longer fits.
     fn start(&mut self, planned: &Move) -> bool {
-        let by_id = |partition: &Partition| partition.id;
-        let row = self.partitions.binary_search_by_key(&planned.partition, by_id);
-        let node = self.nodes.binary_search_by_key(&planned.to, |node| node.id);
-        let (Ok(row), Ok(node)) = (row, node) else { return false };
-        let partition = &mut self.partitions[row];
-        let fits = partition.owner == planned.from
-            && partition.target.is_none()
-            && planned.to != planned.from;
-        if fits {
-            partition.target = Some(planned.to);
-            self.targets[row] = u32::try_from(node).unwrap_or(NONE);
-        }
-        fits
+        let Some(row) = self.partition(planned.partition) else { return false };
+        let fits = row.owner == planned.from && row.target.is_none() && planned.to != planned.from;
+        fits && self.replace(Partition { target: Some(planned.to), ..*row }).is_ok()
     }
 
     /// Ends the move of one partition: its target becomes its owner. Returns false, and changes
     /// nothing, if there is no such partition or it does not move.
     pub fn complete(&mut self, id: PartitionId) -> bool {
-        let Ok(row) = self.partitions.binary_search_by_key(&id, |partition| partition.id) else {
-            return false;
-        };
-        let partition = &mut self.partitions[row];
-        let Some(target) = partition.target.take() else { return false };
-        partition.owner = target;
-        partition.stuck = false;
-        self.owners[row] = self.targets[row];
-        self.targets[row] = NONE;
+        let Some(row) = self.partition(id) else { return false };
+        let Some(owner) = row.target else { return false };
+        self.replace(Partition { owner, target: None, stuck: false, ..*row }).is_ok()
+    }
+
+    /// Replaces one listed row by another of the same id.
+    ///
+    /// # Errors
+    ///
+    /// If the partition or a node of the row is not listed, or the row moves to its own owner.
+    pub fn replace(&mut self, row: Partition) -> Result<(), PlacementError> {
+        let at = self.index_of(row.id).ok_or(PlacementError::Unlisted(row.id))?;
+        let node = |id| self.nodes.binary_search_by_key(&id, |node: &Node| node.id);
+        let node = |id| node(id).ok().and_then(|at| u32::try_from(at).ok());
+        let (owner, place) = ends(&row, node)?;
+        self.has_priorities |= row.priority > 0;
+        self.owners[at] = owner;
+        self.places[at] = place;
+        self.marked -= usize::from(!self.marks[at].is_free());
+        self.marks[at] = Marks::of(&row);
+        self.marked += usize::from(!self.marks[at].is_free());
+        self.partitions[at] = row;
+        Ok(())
+    }
+
+    /// Gives a listed node another role, or lists a node whose id is greater than all that are.
+    ///
+    /// Returns false, and changes nothing, for any other node: it has to be listed anew, with
+    /// [`Placement::new`].
+    pub fn set_node(&mut self, node: Node) -> bool {
+        match self.nodes.binary_search_by_key(&node.id, |node| node.id) {
+            Ok(at) => self.nodes[at] = node,
+            Err(at) if at == self.nodes.len() && at + 1 < NONE as usize => self.nodes.push(node),
+            Err(_) => return false,
+        }
         true
+    }
+
+    /// Finds a partition: its topic among the topics, then itself, at once if none is missing.
+    pub(super) fn index_of(&self, id: PartitionId) -> Option<usize> {
+        let topic = self.topics.binary_search_by_key(&id.topic, |topic| topic.id).ok()?;
+        self.row(u32::try_from(topic).ok()?, id.index).map(|row| row as usize)
+    }
+}
+
+/// Returns the dense indices of a row's owner and of where it ends up.
+fn ends(
+    row: &Partition,
+    find: impl Fn(NodeId) -> Option<u32>,
+) -> Result<(u32, u32), PlacementError> {
+    let &Partition { id: partition, owner, target, .. } = row;
+    let unknown_owner = PlacementError::UnknownOwner { partition, node: owner };
+    let from = find(owner).ok_or(unknown_owner)?;
+    match target {
+        None => Ok((from, from)),
+        Some(node) if node == owner => Err(PlacementError::TargetIsOwner(partition)),
+        Some(node) => {
+            let to = find(node).ok_or(PlacementError::UnknownTarget { partition, node })?;
+            Ok((from, to))
+        }
     }
 }
 

@@ -69,7 +69,11 @@ impl Bench {
         let proposal =
             ProposalId { node: NodeId(by), incarnation: Incarnation(1), sequence: self.sequence };
         let index = LogIndex(self.state.applied().0 + 1);
-        self.state.apply(index, &Entry { proposal, by: NodeId(by), command }).unwrap().reply
+        let entry = Entry { proposal, by: NodeId(by), command };
+        let narad_core::metastore::Outcome { reply, changed } =
+            self.state.apply(index, &entry).unwrap();
+        self.controller.changed(index, &changed);
+        reply
     }
 
     pub(crate) fn done(&mut self, by: u64, command: Command) {
@@ -100,7 +104,8 @@ impl Bench {
             ..Configuration::default()
         };
         let index = LogIndex(self.state.applied().0 + 1);
-        self.state.configure(index, configuration).unwrap();
+        let changed = self.state.configure(index, configuration).unwrap();
+        self.controller.changed(index, &changed);
     }
 
     pub(crate) fn topic(

@@ -3,5 +3,6 @@
 mod brute_force;
 mod build;
 mod cases;
+mod planner;
 mod properties;
 mod rules;

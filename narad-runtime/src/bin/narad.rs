@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use narad_runtime::cli::{Cli, Command, Terminal, run};
+use tokio::signal::unix::{SignalKind, signal};
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
@@ -27,7 +28,8 @@ fn main() -> ExitCode {
         Ok(filter) => filter,
         Err(error) => return usage(&format!("--log {filter}: {error}")),
     };
-    let ansi = std::io::stderr().is_terminal();
+    let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let ansi = std::io::stderr().is_terminal() && !no_color;
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(ansi)
@@ -35,21 +37,32 @@ fn main() -> ExitCode {
         .init();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => return usage(&format!("no thread can be started: {error}")),
+        Err(error) => return failed(&format!("no thread can be started: {error}")),
     };
     let mut terminal = Terminal::of_process();
     // A node and the demonstration stop in an order of their own.
     if !serves && !matches!(cli.command, Command::Demo(_)) {
         let interrupt = terminal.interrupt.clone();
-        runtime.spawn(async move {
-            if tokio::signal::ctrl_c().await.is_ok() {
-                interrupt.cancel();
+        let _entered = runtime.enter();
+        match (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) {
+            (Ok(mut interrupted), Ok(mut terminated)) => {
+                runtime.spawn(async move {
+                    for is_meant in [false, true] {
+                        tokio::select! {
+                            _ = interrupted.recv() => {}
+                            _ = terminated.recv() => {}
+                        }
+                        if is_meant {
+                            std::process::exit(130);
+                        }
+                        interrupt.cancel();
+                    }
+                });
             }
-            if tokio::signal::ctrl_c().await.is_ok() {
-                // The second time it is meant.
-                std::process::exit(130);
+            (Err(error), _) | (_, Err(error)) => {
+                return failed(&format!("no signals can be received: {error}"));
             }
-        });
+        }
     }
     let code = runtime.block_on(run(cli, &mut terminal));
     // A thread may still wait for a line that never comes.
@@ -58,7 +71,16 @@ fn main() -> ExitCode {
 }
 
 fn usage(message: &str) -> ExitCode {
+    say(message);
+    ExitCode::from(2)
+}
+
+fn failed(message: &str) -> ExitCode {
+    say(message);
+    ExitCode::from(1)
+}
+
+fn say(message: &str) {
     use std::io::Write as _;
     let _ = writeln!(anstream::stderr(), "error: {message}");
-    ExitCode::from(2)
 }

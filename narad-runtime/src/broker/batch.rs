@@ -10,6 +10,7 @@ use narad_core::freeze::gate::Refused;
 use narad_core::ids::{Epoch, Offset};
 
 use super::slot::{Committed, Slot, SlotError};
+use crate::foreground::Foreground;
 use crate::group::{self, Abandoned, Group, Limits, Part};
 use crate::log::{LogError, Record};
 
@@ -48,6 +49,7 @@ impl From<SlotError> for ProduceError {
 pub struct Batcher {
     slot: Arc<Slot>,
     group: Group<Batch, Result<Committed, ProduceError>>,
+    foreground: Option<Arc<Foreground>>,
 }
 
 /// What one producer wants to be written.
@@ -87,7 +89,14 @@ impl Batcher {
             write_bytes_max: Self::APPEND_BYTES_MAX,
             waiting_bytes_max: Self::WAITING_BYTES_MAX,
         };
-        Self { slot, group: Group::new(limits) }
+        Self { slot, group: Group::new(limits), foreground: None }
+    }
+
+    /// Tells how long each commit takes.
+    #[must_use]
+    pub(crate) fn timed_by(mut self, foreground: Arc<Foreground>) -> Self {
+        self.foreground = Some(foreground);
+        self
     }
 
     /// Commits records; blocks until they are acknowledged or refused.
@@ -115,7 +124,12 @@ impl Batcher {
         let sizes: Vec<usize> = batch.iter().map(|part| part.records.len()).collect();
         let records: Vec<Record> =
             batch.iter().flat_map(|part| part.records.iter().cloned()).collect();
-        match self.slot.commit(&records, claimed) {
+        let commit = || self.slot.commit(&records, claimed);
+        let committed = match &self.foreground {
+            Some(foreground) => foreground.time(commit),
+            None => commit(),
+        };
+        match committed {
             Ok(committed) => shares(&committed, &sizes),
             Err(SlotError::Log(LogError::RecordTooLarge { .. } | LogError::EmptyAppend))
                 if batch.len() > 1 =>

@@ -85,6 +85,15 @@ impl Failure {
         Self { code, message: message.into(), hint: None }
     }
 
+    /// Says the same of something that was done in part: no longer that nothing was.
+    pub(super) fn in_part(self) -> Self {
+        let code = match self.code {
+            ExitCode::Usage | ExitCode::Refused => ExitCode::Failure,
+            code => code,
+        };
+        Self { code, ..self }
+    }
+
     /// Says what to do next.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
@@ -116,6 +125,13 @@ impl From<ClientError> for Failure {
                 .with_hint("start a node, or name one that runs with --admin http://HOST:PORT"),
             ClientError::OutcomeUnknown { .. } => Self::new(ExitCode::Unavailable, message)
                 .with_hint("look whether it was done before you ask again"),
+            ClientError::OwnerUnreachable { .. } => Self::new(ExitCode::Unavailable, message)
+                .with_hint(
+                    "start that node again; or narad cluster moves shows whether its partitions wait \
+                     to be taken over",
+                ),
+            ClientError::NoOwner { .. } => Self::new(ExitCode::Unavailable, message)
+                .with_hint("a new topic gets its owners in a moment: try again"),
             ClientError::OwnerNotFound { .. } => Self::new(ExitCode::Unavailable, message)
                 .with_hint("narad topic show TOPIC tells who serves its partitions; try again"),
             ClientError::NoSuchPartition { .. } => Self::new(ExitCode::NotFound, message)
@@ -145,7 +161,11 @@ fn refusal(status: u16, code: &str, message: String) -> Failure {
             "more than half of the voters have to run; members --stale shows what a node knows"
         }
         "outcome_unknown" => "look whether it was done before you ask again",
-        "disk_full" => "free space on that node, or move partitions away from it",
+        "disk_full" => {
+            "free space on that node, or move partitions away from it; narad cluster salvage shows \
+             what is kept there of what was deleted or has moved, and drops it"
+        }
+        "removed" | "stopped" => "name a node that runs with --admin http://HOST:PORT",
         "too_large" => "send less at once, or raise the limit under [http] in the node's file",
         _ => return Failure::new(exit, message),
     };

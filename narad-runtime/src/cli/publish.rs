@@ -12,11 +12,12 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use clap::Args;
-use indicatif::{ProgressBar, ProgressDrawTarget};
+use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressState};
 use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinSet;
 
+use super::patience::Patience;
 use super::terminal::Terminal;
 use super::{ExitCode, Failure, Format, Global, open};
 use crate::client::{Ack, Delivered, Placement, Producer, ProducerOptions, SendError};
@@ -122,7 +123,7 @@ pub(super) async fn run(
         progress: progress(terminal),
     };
     let begun = Instant::now();
-    let (publisher, ended) = publisher.publish(input, args.key_separator, terminal).await;
+    let (publisher, ended) = publisher.publish(input, args.key_separator, &mut *terminal).await;
     publisher.progress.finish_and_clear();
     let Publisher { producer, outcome, .. } = publisher;
     let totals = producer.totals();
@@ -138,25 +139,25 @@ pub(super) async fn run(
         })
         .to_string(),
         Format::Table | Format::Wide => format!(
-            "{} acknowledged by {} in {:.1} s, {} nodes, {} retries, {} not acknowledged",
+            "{} acknowledged by {} in {:.1} s, {}, {}, {} not acknowledged",
             outcome.acknowledged,
             args.topic,
             begun.elapsed().as_secs_f64(),
-            outcome.nodes.len(),
-            totals.retries,
+            super::count(outcome.nodes.len() as u64, "node", "nodes"),
+            super::count(totals.retries, "retry", "retries"),
             outcome.unacknowledged,
         ),
     };
     let printed = terminal.print(&summary);
+    let acknowledged = outcome.acknowledged;
+    let in_part = |failure: Failure| if acknowledged > 0 { failure.in_part() } else { failure };
     if let Some((line, failure)) = outcome.failed {
-        let message = format!(
-            "line {line}: {} ({} lines are acknowledged)",
-            failure.message, outcome.acknowledged
-        );
-        return Err(Failure { message, ..failure });
+        let acknowledged = super::count(acknowledged, "line is", "lines are");
+        let message = format!("line {line}: {} ({acknowledged} acknowledged)", failure.message);
+        return Err(in_part(Failure { message, ..failure }));
     }
     // Whether all was published matters more than whether anybody wants to know.
-    ended.and(printed)
+    ended.map_err(in_part).and(printed)
 }
 
 fn progress(terminal: &Terminal) -> ProgressBar {
@@ -166,9 +167,23 @@ fn progress(terminal: &Terminal) -> ProgressBar {
         ProgressDrawTarget::hidden()
     };
     ProgressBar::with_draw_target(None, target).with_style(
-        indicatif::ProgressStyle::with_template("{human_pos} acknowledged, {per_sec}")
-            .expect("the template is a constant that a test draws"),
+        indicatif::ProgressStyle::with_template("{human_pos} acknowledged, {rate}/s")
+            .expect("the template is a constant that a test draws")
+            .with_key("rate", |state: &ProgressState, out: &mut dyn std::fmt::Write| {
+                // Nobody can do anything with a part of a line. A terminal that is gone is no matter.
+                let _ = write!(out, "{}", HumanCount(whole(state.per_sec())));
+            }),
     )
+}
+
+fn whole(rate: f64) -> u64 {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a cast of a float saturates, and a rate is not negative"
+    )]
+    let whole = rate.round() as u64;
+    whole
 }
 
 struct Publisher {
@@ -189,10 +204,13 @@ impl Publisher {
         mut self,
         input: Box<dyn BufRead + Send>,
         key_separator: Option<String>,
-        terminal: &Terminal,
+        terminal: &mut Terminal,
     ) -> (Self, Result<(), Failure>) {
         const RECEIVE_MAX: usize = 1000;
         let mut lines = read_lines(input, key_separator);
+        let mut patience = Patience::default();
+        let mut look = tokio::time::interval(Patience::LOOK_EVERY);
+        let interrupt = terminal.interrupt.clone();
         let mut ended = None;
         let mut received = Vec::new();
         loop {
@@ -221,7 +239,11 @@ impl Publisher {
                     let (track, lines, result) = done.expect("a delivery neither panics nor is aborted");
                     self.settle(track, &lines, result);
                 }
-                () = terminal.interrupt.cancelled(), if reading => {
+                _ = look.tick(), if !self.under_way.is_empty() => {
+                    let waiting = self.producer.waiting();
+                    self.progress.suspend(|| patience.tell(&waiting, terminal));
+                }
+                () = interrupt.cancelled(), if reading => {
                     ended = Some(Err(Failure::interrupted()));
                 }
             }

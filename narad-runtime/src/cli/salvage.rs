@@ -1,16 +1,16 @@
 //! What promotions have left behind, and what is done about it.
 
+use super::Failure;
 use super::cluster::SalvageCommand;
 use super::table::{bytes, render};
 use super::terminal::Terminal;
-use super::{ExitCode, Failure};
 use crate::client::Client;
 use crate::service::{AcceptedView, LossCause, NewLoss, QuarantinedView, ReceiptView, SalvageView};
 
 /// Shows receipts, then the quarantine.
 pub(super) fn show(width: u16, view: &SalvageView) -> String {
     let mut text = if view.receipts.is_empty() {
-        "every reign began with all of the one before".to_owned()
+        "no promotion has left anything behind, and nothing was declared lost".to_owned()
     } else {
         show_receipts(width, &view.receipts)
     };
@@ -70,7 +70,7 @@ const fn cause(cause: LossCause) -> &'static str {
 fn at_risk(receipt: &ReceiptView) -> String {
     match receipt.at_risk_from {
         Some(from) => format!("from {from} on"),
-        None => "all that was not acknowledged".to_owned(),
+        None => format!("all below offset {} that consumers had not acknowledged", receipt.start),
     }
 }
 
@@ -112,44 +112,52 @@ pub(super) async fn declare_lost(
     json: bool,
     terminal: &mut Terminal,
 ) -> Result<(), Failure> {
-    if !yes {
-        let detail = client.topic(topic).await?;
-        let route = detail.routes.iter().find(|route| route.partition == *partition);
-        let nothing = |message| Err(Failure::new(ExitCode::Usage, message));
-        let what = match route {
-            None => {
-                return nothing(format!("{topic} has no partition {partition} that anybody owns"));
-            }
-            Some(route) if route.alive => {
-                return nothing(format!(
-                    "{topic}/{partition} is served by {}, which is alive: nothing is lost",
-                    route.owner
-                ));
-            }
-            Some(route) => format!(
-                "whatever only {} holds of {topic}/{partition} would be given up, until it comes \
-                 back; narad cluster moves shows whether a copy only waits",
-                route.owner
-            ),
-        };
-        terminal.confirm(false, &what).await?;
+    let loss = |dry_run| NewLoss {
+        topic: topic.clone(),
+        partition: *partition,
+        receipt: receipt.to_owned(),
+        dry_run,
+    };
+    // People are shown what it would mean, then asked; elsewhere it is only shown.
+    let mut yes = yes;
+    if !yes && terminal.in_is_terminal && !json {
+        let would_be = client.declare_lost(&loss(true)).await?;
+        terminal.confirm(false, &told(&would_be, false)).await?;
+        yes = true;
     }
-    let loss = NewLoss { topic: topic.clone(), partition: *partition, receipt: receipt.to_owned() };
-    let receipt = client.declare_lost(&loss).await?;
+    let receipt = client.declare_lost(&loss(!yes)).await?;
     if json {
-        return print(&receipt, terminal);
+        let mut told = serde_json::to_value(&receipt).expect("a receipt has text keys only");
+        if !yes {
+            told["dry_run"] = true.into();
+        }
+        return print(&told, terminal);
     }
-    terminal.print(&format!(
-        "{}/{partition} goes on at {} from offset {} on, in epoch {}\n\
+    let mut text = told(&receipt, yes);
+    if !yes {
+        text.push_str(
+            "\nnothing was changed: add --yes to do it; narad cluster moves shows whether a copy \
+             only waits",
+        );
+    }
+    terminal.print(&text)
+}
+
+/// Says what was given up, or would be.
+fn told(receipt: &ReceiptView, done: bool) -> String {
+    let goes_on = if done { "goes on" } else { "would go on" };
+    format!(
+        "{}/{} {goes_on} at {} from offset {} on, in epoch {}\n\
          at risk of {}'s records of epoch {}: {}; should it return, they are accepted again",
         receipt.topic,
+        receipt.partition,
         receipt.new_owner,
         receipt.start,
         receipt.epoch,
         receipt.old_owner,
         receipt.old_epoch,
-        at_risk(&receipt)
-    ))
+        at_risk(receipt)
+    )
 }
 
 fn print(view: &impl serde::Serialize, terminal: &mut Terminal) -> Result<(), Failure> {

@@ -5,10 +5,16 @@ use std::time::Duration;
 
 use clap::Args;
 use narad_core::ids::{Delivery as Count, Offset};
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
 
+use super::patience::{Patience, out_of_reach};
 use super::terminal::Terminal;
-use super::{Failure, Format, Global};
-use crate::client::{Client, ConsumerOptions, Delivery, ReaderOptions, StartAt};
+use super::{ExitCode, Failure, Format, Global};
+use crate::client::{
+    Client, ClientError, Consumer, ConsumerOptions, Delivery, Reader, ReaderOptions, StartAt,
+    Stretch, Waiting,
+};
 use crate::http::json::Message;
 use crate::service::{HandedRecord, Record};
 use crate::units::parse_duration;
@@ -17,14 +23,17 @@ use crate::units::parse_duration;
 ///
 /// Prints each record's value on a line of its own, or, with --json, each record as JSON, and
 /// acknowledges it once it is printed. Several subscribers share the records of a topic: while one has
-/// a record, no other one gets it, unless it is not acknowledged in time. With --no-ack or --from
-/// records are only read, and nothing changes for anybody.
+/// a record, no other one gets it, unless it is not acknowledged in time. With --no-ack, --from or
+/// --partition records are only read, and nothing changes for anybody.
+///
+/// What is printed into a pipe is acknowledged, whether or not the next command looks at it: use
+/// --max N to take N records, not head.
 #[derive(Debug, Args)]
 pub struct SubArgs {
     /// The topic
     topic: String,
-    /// End after so many records
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    /// End after so many records; further ones are not acknowledged
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
     max: Option<u64>,
     /// End once no record has come for so long, instead of where the topic ends
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "follow")]
@@ -32,7 +41,8 @@ pub struct SubArgs {
     /// Wait for further records instead of ending where the topic ends
     #[arg(long, short)]
     follow: bool,
-    /// How long nobody else gets a record that was received and not printed yet
+    /// How long nobody else gets a record that was received and not printed yet; no longer than the
+    /// nodes allow (consumers.visibility_max, 12h)
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "30s")]
     visibility: Duration,
     /// Only read, from the acknowledged position on
@@ -44,8 +54,8 @@ pub struct SubArgs {
     /// The same as --from beginning
     #[arg(long, conflicts_with = "from")]
     from_beginning: bool,
-    /// Only read, of one partition
-    #[arg(long, value_name = "N", requires = "from")]
+    /// Only read, of one partition; from the acknowledged position on unless --from says otherwise
+    #[arg(long, value_name = "N")]
     partition: Option<u32>,
     /// Print each record's key, then this text, then its value
     #[arg(long, value_name = "TEXT")]
@@ -60,7 +70,8 @@ pub(super) async fn run(
     global: &Global,
     terminal: &mut Terminal,
 ) -> Result<(), Failure> {
-    let only_reads = args.no_ack || args.from_beginning || args.from.is_some();
+    let only_reads =
+        args.no_ack || args.from_beginning || args.from.is_some() || args.partition.is_some();
     let mut printer = Printer {
         // A line per record is what the next command in a pipe wants; JSON is there on request.
         json: global.asked() == Some(Format::Json),
@@ -96,18 +107,18 @@ async fn consume(
         () = interrupt.cancelled() => return Err(Failure::interrupted()),
     };
     let (mut printed, mut again) = (0, 0);
-    let mut ended = Ok(());
+    let (mut ended, mut patience) = (Ok(()), Patience::default());
     while printer.left > 0 {
-        let delivery = tokio::select! {
-            biased;
-            // The usual way to end; what was printed has been acknowledged.
-            () = interrupt.cancelled() => break,
-            delivery = within(args.wait, consumer.next()) => delivery,
-        };
-        let delivery = match delivery {
-            Ok(Some(delivery)) => delivery,
-            Ok(None) => break,
-            Err(error) => {
+        let heard = hear(args, &mut patience, &interrupt, &mut consumer, printer.terminal).await;
+        let delivery = match heard {
+            Heard::Some(delivery) => delivery,
+            Heard::End => break,
+            // What was printed has been acknowledged.
+            Heard::Ended(failure) => {
+                ended = Err(failure);
+                break;
+            }
+            Heard::Error(error) => {
                 ended = Err(error.into());
                 break;
             }
@@ -143,7 +154,7 @@ async fn consume(
 }
 
 async fn acknowledge(
-    consumer: &crate::client::Consumer,
+    consumer: &Consumer,
     delivery: &Delivery,
     shown: &[HandedRecord],
     terminal: &mut Terminal,
@@ -161,6 +172,8 @@ async fn acknowledge(
             }
             Ok(())
         }
+        // It is gone with its records.
+        Err(error) if error.code() == Some("unknown_topic") => Err(error.into()),
         Err(error) => {
             let failure = Failure::from(error);
             let message = format!(
@@ -187,13 +200,15 @@ async fn read(args: &SubArgs, client: &Client, printer: &mut Printer<'_>) -> Res
         reader = client.reader(&args.topic, options) => reader?,
         () = interrupt.cancelled() => return Err(Failure::interrupted()),
     };
+    let mut patience = Patience::default();
     while printer.left > 0 {
-        let stretch = tokio::select! {
-            biased;
-            () = interrupt.cancelled() => return Ok(()),
-            stretch = within(args.wait, reader.next()) => stretch?,
+        let heard = hear(args, &mut patience, &interrupt, &mut reader, printer.terminal).await;
+        let stretch = match heard {
+            Heard::Some(stretch) => stretch,
+            Heard::End => return Ok(()),
+            Heard::Ended(failure) => return Err(failure),
+            Heard::Error(error) => return Err(error.into()),
         };
-        let Some(stretch) = stretch else { return Ok(()) };
         let take = printer.take(stretch.records.len());
         let lines = stretch.records[..take].iter().map(|(offset, record)| (*offset, record, None));
         printer.print(stretch.partition, lines).map_err(|error| Failure::from_output(&error))?;
@@ -201,14 +216,85 @@ async fn read(args: &SubArgs, client: &Client, printer: &mut Printer<'_>) -> Res
     Ok(())
 }
 
-/// Waits for what comes next, but not for longer than was asked for.
-async fn within<T, E>(
-    wait: Option<Duration>,
-    next: impl Future<Output = Result<Option<T>, E>>,
-) -> Result<Option<T>, E> {
-    match wait {
-        Some(wait) => tokio::time::timeout(wait, next).await.unwrap_or(Ok(None)),
-        None => next.await,
+/// Where records come from.
+trait Source {
+    type Part;
+
+    /// Returns the next part; safe to give up.
+    async fn next(&mut self) -> Result<Option<Self::Part>, ClientError>;
+
+    fn waiting(&self) -> Vec<Waiting>;
+}
+
+impl Source for Consumer {
+    type Part = Delivery;
+
+    async fn next(&mut self) -> Result<Option<Delivery>, ClientError> {
+        Self::next(self).await
+    }
+
+    fn waiting(&self) -> Vec<Waiting> {
+        Self::waiting(self)
+    }
+}
+
+impl Source for Reader {
+    type Part = Stretch;
+
+    async fn next(&mut self) -> Result<Option<Stretch>, ClientError> {
+        Self::next(self).await
+    }
+
+    fn waiting(&self) -> Vec<Waiting> {
+        Self::waiting(self)
+    }
+}
+
+/// What came next.
+enum Heard<T> {
+    Some(T),
+    /// There is nothing more, as far as was asked for.
+    End,
+    /// It is over before it is done.
+    Ended(Failure),
+    Error(ClientError),
+}
+
+/// Waits for what comes next, but not for longer than was asked for; tells meanwhile what is out of
+/// reach.
+async fn hear<S: Source>(
+    args: &SubArgs,
+    patience: &mut Patience,
+    interrupt: &CancellationToken,
+    source: &mut S,
+    terminal: &mut Terminal,
+) -> Heard<S::Part> {
+    let until = args.wait.map(|wait| Instant::now() + wait);
+    loop {
+        let look = Instant::now() + Patience::LOOK_EVERY;
+        tokio::select! {
+            biased;
+            // The usual way to end what would go on for ever.
+            () = interrupt.cancelled() => {
+                return if args.follow { Heard::End } else { Heard::Ended(Failure::interrupted()) };
+            }
+            next = source.next() => return match next {
+                Ok(Some(part)) => Heard::Some(part),
+                Ok(None) => Heard::End,
+                Err(error) => Heard::Error(error),
+            },
+            () = sleep_until(until.map_or(look, |until| until.min(look))) => {}
+        }
+        let waiting = source.waiting();
+        patience.tell(&waiting, terminal);
+        if until.is_some_and(|until| Instant::now() >= until) {
+            // Nothing has come from there, which does not say that there is nothing.
+            let missed = out_of_reach(&waiting).map(|told| {
+                Failure::new(ExitCode::Unavailable, told)
+                    .with_hint("what is there comes once it can be reached: try again")
+            });
+            return missed.map_or(Heard::End, Heard::Ended);
+        }
     }
 }
 
@@ -255,8 +341,16 @@ impl Printer<'_> {
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
-    let read = parse_duration(text).filter(|time| !time.is_zero());
-    read.ok_or_else(|| "a time is written as 500ms, 30s or 2min".to_owned())
+    match parse_duration(text) {
+        Some(time) if time.is_zero() => Err("it must be more than nothing".to_owned()),
+        Some(time) => Ok(time),
+        None => Err("a time is written as 500ms, 30s or 2min".to_owned()),
+    }
+}
+
+fn at_least_one(text: &str) -> Result<u64, String> {
+    let number = text.parse().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| "it must be a whole number, at least 1".to_owned())
 }
 
 fn place(text: &str) -> Result<StartAt, String> {

@@ -9,7 +9,8 @@ const SHORT: u16 = 22;
 /// Narrowest that a longer one may become for it.
 const LONG_MIN: u16 = 12;
 
-/// Lays rows out under a header, no wider than `width` columns.
+/// Lays rows out under a header, no wider than `width` columns if that can be: the first column, which
+/// other commands are given, is never broken.
 pub(super) fn render(width: u16, header: &[&str], rows: Vec<Vec<String>>) -> String {
     let mut table = Table::new();
     table
@@ -31,6 +32,9 @@ pub(super) fn render(width: u16, header: &[&str], rows: Vec<Vec<String>>) -> Str
         for (column, _) in table.column_iter_mut().zip(&short).filter(|(_, one)| is_short(**one)) {
             column.set_constraint(ColumnConstraint::ContentWidth);
         }
+    }
+    if let Some(first) = table.column_mut(0) {
+        first.set_constraint(ColumnConstraint::ContentWidth);
     }
     let text = table.to_string();
     let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
@@ -80,5 +84,19 @@ mod tests {
         let rows = vec![vec!["orders/3".into(), "waits for the source to come back".repeat(3)]];
         let text = render(40, &["PARTITION", "WAITING"], rows);
         assert!(text.lines().all(|line| line.chars().count() <= 40), "{text}");
+    }
+
+    #[test]
+    fn what_another_command_is_given_stands_on_one_line() {
+        let id = "narad-1/00000000001700000000-0-t3-0-m2-n1-i1-a0";
+        let cells = ["orders/0", "log", "4.0 KiB", "12345 records, 100000 to 112345"];
+        let row = || [&[id][..], &cells].concat().into_iter().map(str::to_owned).collect();
+        let header = ["IN QUARANTINE", "PARTITION", "KIND", "SIZE", "ACCEPTED AGAIN"];
+        for width in [20, 80] {
+            let text = render(width, &header, vec![row()]);
+            assert!(text.lines().any(|line| line.starts_with(id)), "{text}");
+        }
+        let whole = render(u16::MAX, &header, vec![row()]);
+        assert_eq!(whole.lines().count(), 2, "nobody looks at a column: {whole}");
     }
 }

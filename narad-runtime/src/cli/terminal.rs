@@ -21,7 +21,7 @@ pub struct Terminal {
     pub out_is_terminal: bool,
     /// Whether people look at the errors, so that progress is of use.
     pub err_is_terminal: bool,
-    /// How many columns a table may take.
+    /// How many columns a table may take; [`u16::MAX`] if no people look at it.
     pub width: u16,
     /// Cancelled when the user wants an end.
     pub interrupt: CancellationToken,
@@ -42,13 +42,19 @@ impl Terminal {
     /// The surroundings of this process.
     #[must_use]
     pub fn of_process() -> Self {
-        let width = terminal_size::terminal_size().map_or(80, |(width, _)| width.0);
+        let out_is_terminal = std::io::stdout().is_terminal();
+        // What is read by another program is cut by lines, not by columns.
+        let width = if out_is_terminal {
+            terminal_size::terminal_size_of(std::io::stdout()).map_or(80, |(width, _)| width.0)
+        } else {
+            u16::MAX
+        };
         Self {
             input: Box::new(std::io::BufReader::new(std::io::stdin())),
             out: Box::new(std::io::BufWriter::new(std::io::stdout())),
             err: Box::new(anstream::stderr()),
             in_is_terminal: std::io::stdin().is_terminal(),
-            out_is_terminal: std::io::stdout().is_terminal(),
+            out_is_terminal,
             err_is_terminal: std::io::stderr().is_terminal(),
             width,
             interrupt: CancellationToken::new(),

@@ -28,7 +28,7 @@ impl Producer {
             Placement::Any => self.turn.fetch_add(1, Ordering::Relaxed),
             Placement::Prefer(partition) | Placement::Pinned(partition) => u64::from(partition),
         };
-        let mut known = self.learn(0, &mut backoff, progress).await?;
+        let mut known = self.learn(0, placement, &mut backoff, progress).await?;
         Self::check(placement, &known)?;
         let path = self.path(placement);
         let mut first = None;
@@ -44,16 +44,16 @@ impl Producer {
                     Err(Fault::Final(error)) => return Err(error),
                     Err(Fault::Missing(error)) => {
                         is_missing = true;
-                        progress.last = error.to_string();
+                        progress.last = error.of_node();
                     }
                     Err(Fault::Unknown(error)) => {
-                        progress.last = error.to_string();
+                        progress.last = error.of_node();
                         progress.maybe_written = true;
                         self.counters.unknown.fetch_add(1, Ordering::Relaxed);
                         self.client.avoid(&endpoint);
                     }
                     Err(Fault::NodeDown(error) | Fault::Later(error)) => {
-                        progress.last = error.to_string();
+                        progress.last = error.of_node();
                         self.client.avoid(&endpoint);
                     }
                     Err(Fault::NotOwner(_)) => {
@@ -61,12 +61,13 @@ impl Producer {
                     }
                 }
             }
+            self.waits.stuck(placement.partition(), &progress.last);
             backoff.pause().await;
             // Nobody took it: look who is there by now, and whether the topic still is.
             match self.client.relearn(&self.topic, known.version).await {
                 Ok(fresh) => known = fresh,
                 Err(error) if is_missing && !error.is_retryable() => return Err(error),
-                Err(error) => progress.last = error.to_string(),
+                Err(error) => progress.last = error.of_node(),
             }
         }
     }

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::owner::{Owner, Trouble};
 use super::transport::Request;
+use super::waits::{Waiting, Waits};
 use super::{Client, ClientError, Endpoint, encoded};
 use crate::http::batch::{self, Limits};
 use crate::http::json::SettledView;
@@ -25,7 +26,8 @@ pub struct ConsumerOptions {
     /// Most bytes of one delivery. Default 1 MiB.
     pub bytes_max: u64,
     /// How long nobody else gets what was delivered: as long as working on one delivery may take. It
-    /// counts from when [`Consumer::next`] returns it, or a little earlier. Default 30 s.
+    /// counts from when [`Consumer::next`] returns it, or a little earlier. A node may allow less
+    /// (`consumers.visibility_max`). Default 30 s.
     pub visibility: Duration,
     /// Whether it waits for further records, or ends where there is nothing left to hand out.
     /// Default true.
@@ -82,6 +84,7 @@ pub struct Consumer {
     topic: String,
     deliveries: mpsc::Receiver<Result<Delivery, ClientError>>,
     demand: Arc<Demand>,
+    waits: Arc<Waits>,
     is_waiting: bool,
     stop: CancellationToken,
     workers: JoinSet<()>,
@@ -97,7 +100,7 @@ impl Consumer {
         let (sender, deliveries) = mpsc::channel(1);
         let slots = Arc::new(Semaphore::new(options.requests_max.max(1)));
         let (demand, stop) = (Demand::default(), CancellationToken::new());
-        let demand = Arc::new(demand);
+        let (demand, waits) = (Arc::new(demand), Arc::default());
         // With more partitions than slots nobody may sit on one for long.
         let crowded = partitions as usize > options.requests_max;
         let wait = if crowded { options.wait.min(Duration::from_millis(50)) } else { options.wait };
@@ -110,13 +113,14 @@ impl Consumer {
                 options: ConsumerOptions { wait, ..options.clone() },
                 slots: Arc::clone(&slots),
                 demand: Arc::clone(&demand),
+                waits: Arc::clone(&waits),
                 stop: stop.clone(),
                 sender: sender.clone(),
             };
             workers.spawn(worker.run());
         }
         let topic = topic.into();
-        Ok(Self { client, topic, deliveries, demand, is_waiting: false, stop, workers })
+        Ok(Self { client, topic, deliveries, demand, waits, is_waiting: false, stop, workers })
     }
 
     /// Returns the next records, or `None` once all partitions have none left, unless it follows. Safe
@@ -141,6 +145,11 @@ impl Consumer {
             ended.expect("no worker panics or is aborted");
         }
         Ok(None)
+    }
+
+    /// Lists the partitions that cannot be reached at the moment, with the reasons.
+    pub fn waiting(&self) -> Vec<Waiting> {
+        self.waits.list()
     }
 
     /// Acknowledges records; see [`Client::settle`].
@@ -244,6 +253,7 @@ struct Worker {
     options: ConsumerOptions,
     slots: Arc<Semaphore>,
     demand: Arc<Demand>,
+    waits: Arc<Waits>,
     stop: CancellationToken,
     sender: mpsc::Sender<Result<Delivery, ClientError>>,
 }
@@ -264,11 +274,12 @@ impl Worker {
                 reserved
             };
             match reserved {
-                Ok(delivery) => {
+                Ok((delivery, visibility)) => {
                     owner.rested();
+                    self.waits.passed(Some(self.partition));
                     last_heard = Instant::now();
                     let is_empty = delivery.records.is_empty();
-                    if !is_empty && !self.deliver(delivery).await {
+                    if !is_empty && !self.deliver(delivery, visibility).await {
                         return;
                     }
                     if is_empty && !self.options.follow {
@@ -283,6 +294,7 @@ impl Worker {
                         let _ = self.sender.send(Err(error)).await;
                         return;
                     }
+                    self.waits.stuck(Some(self.partition), error.of_node());
                     if self.stop.run_until_cancelled(owner.pause()).await.is_none() {
                         return;
                     }
@@ -292,7 +304,7 @@ impl Worker {
     }
 
     /// Waits until somebody wants a delivery, and keeps it meanwhile; returns whether to go on.
-    async fn deliver(&self, delivery: Delivery) -> bool {
+    async fn deliver(&self, delivery: Delivery, visibility: Duration) -> bool {
         loop {
             tokio::select! {
                 biased;
@@ -301,7 +313,7 @@ impl Worker {
                     return false;
                 }
                 () = self.demand.take() => return self.sender.send(Ok(delivery)).await.is_ok(),
-                () = tokio::time::sleep(self.options.visibility / 3) => {
+                () = tokio::time::sleep(visibility / 3) => {
                     let keep = Settle::Extend { visibility: self.options.visibility };
                     let kept = self.client.settle(&self.topic, delivery.tickets(), keep);
                     // If that fails they come again, to whomever.
@@ -311,7 +323,8 @@ impl Worker {
         }
     }
 
-    async fn reserve(&self, owner: &mut Owner<'_>) -> Result<Delivery, Trouble> {
+    /// Reserves records, and tells for how long: a node may allow less than was asked for.
+    async fn reserve(&self, owner: &mut Owner<'_>) -> Result<(Delivery, Duration), Trouble> {
         let options = &self.options;
         let wait = if options.follow { options.wait } else { Duration::ZERO };
         let path = format!(
@@ -329,8 +342,8 @@ impl Worker {
         // The answer's length is bounded already.
         let limits = Limits { records_max: u32::MAX, record_bytes_max: u64::MAX };
         match batch::decode_handed(body, limits) {
-            Ok(Handed { partition, epoch, records, .. }) => {
-                Ok(Delivery { partition, epoch, endpoint, records })
+            Ok(Handed { partition, epoch, records, visibility }) => {
+                Ok((Delivery { partition, epoch, endpoint, records }, visibility))
             }
             Err(cause) => Err(Trouble {
                 error: ClientError::BadAnswer { endpoint, cause: cause.to_string() },

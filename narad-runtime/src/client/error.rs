@@ -30,6 +30,20 @@ pub enum ClientError {
         /// What the node says.
         body: Box<ErrorBody>,
     },
+    /// The owner of a partition, whom only that partition is waiting for.
+    #[error("the owner of partition {partition} cannot be reached: {owner}")]
+    OwnerUnreachable {
+        /// The partition.
+        partition: u32,
+        /// Its owner, with the reason.
+        owner: Tried,
+    },
+    /// A partition that was just created, or whose owner has no address.
+    #[error("partition {partition} has no owner yet")]
+    NoOwner {
+        /// The partition.
+        partition: u32,
+    },
     /// The node sends the request elsewhere and does not know where, or in a circle.
     #[error("{endpoint} does not serve this partition, and who does could not be learned")]
     OwnerNotFound {
@@ -68,11 +82,30 @@ impl ClientError {
     /// Whether the same request may succeed later.
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::Unreachable { .. } | Self::OutcomeUnknown { .. } | Self::OwnerNotFound { .. } => {
-                true
-            }
+            Self::Unreachable { .. }
+            | Self::OutcomeUnknown { .. }
+            | Self::OwnerUnreachable { .. }
+            | Self::NoOwner { .. }
+            | Self::OwnerNotFound { .. } => true,
             Self::Refused { body, .. } => body.retryable,
             Self::BadAnswer { .. } | Self::NoSuchPartition { .. } => false,
+        }
+    }
+
+    /// Says what one node did, and which.
+    pub(super) fn of_node(&self) -> String {
+        match self {
+            Self::Refused { endpoint, body, .. } => format!("{endpoint}: {}", body.error),
+            Self::Unreachable { tried } if tried.len() == 1 => {
+                format!("{} cannot be reached ({})", tried[0].endpoint, tried[0].cause)
+            }
+            Self::Unreachable { .. }
+            | Self::OutcomeUnknown { .. }
+            | Self::OwnerUnreachable { .. }
+            | Self::NoOwner { .. }
+            | Self::OwnerNotFound { .. }
+            | Self::NoSuchPartition { .. }
+            | Self::BadAnswer { .. } => self.to_string(),
         }
     }
 
@@ -82,6 +115,8 @@ impl ClientError {
             Self::Refused { body, .. } => Some(&body.code),
             Self::Unreachable { .. }
             | Self::OutcomeUnknown { .. }
+            | Self::OwnerUnreachable { .. }
+            | Self::NoOwner { .. }
             | Self::OwnerNotFound { .. }
             | Self::NoSuchPartition { .. }
             | Self::BadAnswer { .. } => None,

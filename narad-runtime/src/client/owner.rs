@@ -111,7 +111,7 @@ impl<'a> Owner<'a> {
                     self.by_routes().await?;
                     return Err(fault.into());
                 }
-                Err(fault) => return Err(fault.into()),
+                Err(fault) => return Err(fault.of_owner(self.partition).into()),
             }
         }
     }
@@ -128,6 +128,7 @@ impl<'a> Owner<'a> {
         let endpoint = route.and_then(|route| route.addr.parse().ok());
         // Without an owner yet, or with one at no address: look again after a pause.
         self.wrong = endpoint.is_none();
-        endpoint.ok_or_else(|| Fault::NodeDown(ClientError::Unreachable { tried: Vec::new() }))
+        let partition = self.partition;
+        endpoint.ok_or(Fault::NodeDown(ClientError::NoOwner { partition }))
     }
 }

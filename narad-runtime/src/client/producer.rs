@@ -12,6 +12,7 @@ use tokio::sync::Semaphore;
 use super::backoff::Backoff;
 use super::routes::{Fault, Known};
 use super::transport::Request;
+use super::waits::{Waiting, Waits};
 use super::{Client, ClientError, Endpoint, encoded};
 use crate::http::batch;
 use crate::http::messages::PartResult;
@@ -57,6 +58,16 @@ pub enum Placement {
     Prefer(u32),
     /// To this partition, however long it takes.
     Pinned(u32),
+}
+
+impl Placement {
+    /// Returns the one partition that is meant.
+    pub(super) const fn partition(self) -> Option<u32> {
+        match self {
+            Self::Any => None,
+            Self::Prefer(partition) | Self::Pinned(partition) => Some(partition),
+        }
+    }
 }
 
 /// Where a batch went.
@@ -110,6 +121,7 @@ pub struct Producer {
     in_flight: Semaphore,
     pub(super) turn: AtomicU64,
     pub(super) counters: Counters,
+    pub(super) waits: Waits,
 }
 
 #[derive(Debug, Default)]
@@ -159,7 +171,8 @@ impl Producer {
     pub(super) fn new(client: Client, topic: &str, options: ProducerOptions) -> Self {
         let in_flight = Semaphore::new(options.in_flight_max.max(1));
         let (turn, counters) = (AtomicU64::new(0), Counters::default());
-        Self { client, topic: topic.into(), options, in_flight, turn, counters }
+        let (topic, waits) = (topic.into(), Waits::default());
+        Self { client, topic, options, in_flight, turn, counters, waits }
     }
 
     /// Returns how many partitions the topic has.
@@ -217,6 +230,7 @@ impl Producer {
             }
         };
         let outcome = tokio::time::timeout(self.options.deliver_timeout, deliver).await;
+        self.waits.passed(placement.partition());
         match outcome {
             Ok(Ok((placed, endpoint))) => {
                 self.counters.records.fetch_add(records.len() as u64, Ordering::Relaxed);
@@ -229,6 +243,11 @@ impl Producer {
                 last: if progress.last.is_empty() { "no answer yet".into() } else { progress.last },
             }),
         }
+    }
+
+    /// Lists what no node takes at the moment, with the reasons.
+    pub fn waiting(&self) -> Vec<Waiting> {
+        self.waits.list()
     }
 
     /// Returns what has been done so far.
@@ -255,14 +274,15 @@ impl Producer {
         let mut round = Round { endpoints: self.client.avoided(), ..Round::default() };
         let mut sent_on = None;
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
-        let mut known = self.learn(0, &mut backoff, progress).await?;
+        let mut known = self.learn(0, placement, &mut backoff, progress).await?;
         Self::check(placement, &known)?;
         loop {
             let target = sent_on.take().or_else(|| choose(&known, placement, turn, &round));
             let Some(target) = target else {
+                self.waits.stuck(placement.partition(), &progress.last);
                 backoff.pause().await;
                 round = Round::default();
-                known = self.learn(known.version, &mut backoff, progress).await?;
+                known = self.learn(known.version, placement, &mut backoff, progress).await?;
                 continue;
             };
             match self.attempt(&target, body, progress).await {
@@ -282,16 +302,16 @@ impl Producer {
                     }
                 }
                 Err(Fault::Later(error) | Fault::Missing(error)) => {
-                    progress.last = error.to_string();
+                    progress.last = error.of_node();
                     round.partitions.insert(target.partition);
                 }
                 Err(Fault::NodeDown(error)) => {
-                    progress.last = error.to_string();
+                    progress.last = error.of_node();
                     self.client.note_failure(&self.topic, &target.endpoint);
                     round.endpoints.push(target.endpoint);
                 }
                 Err(Fault::Unknown(error)) => {
-                    progress.last = error.to_string();
+                    progress.last = error.of_node();
                     progress.maybe_written = true;
                     self.counters.unknown.fetch_add(1, Ordering::Relaxed);
                     self.client.note_failure(&self.topic, &target.endpoint);
@@ -338,7 +358,8 @@ impl Producer {
         progress.asking = true;
         let answer = self.client.ask_owner(&target.endpoint, &request, timeout).await;
         progress.asking = false;
-        let answer: Results = serde_json::from_slice(&answer?).map_err(|cause| {
+        let answer = answer.map_err(|fault| fault.of_owner(partition))?;
+        let answer: Results = serde_json::from_slice(&answer).map_err(|cause| {
             // It said yes, but not to what.
             let endpoint = target.endpoint.clone();
             Fault::Unknown(ClientError::BadAnswer { endpoint, cause: cause.to_string() })
@@ -358,6 +379,7 @@ impl Producer {
     pub(super) async fn learn(
         &self,
         seen: u64,
+        placement: Placement,
         backoff: &mut Backoff,
         progress: &mut Progress,
     ) -> Result<Known, ClientError> {
@@ -368,9 +390,10 @@ impl Producer {
             };
             match known {
                 Ok(known) => return Ok(known),
-                Err(error) if error.is_retryable() => progress.last = error.to_string(),
+                Err(error) if error.is_retryable() => progress.last = error.of_node(),
                 Err(error) => return Err(error),
             }
+            self.waits.stuck(placement.partition(), &progress.last);
             backoff.pause().await;
         }
     }

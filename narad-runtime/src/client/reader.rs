@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use super::owner::{Owner, Trouble};
 use super::transport::Request;
+use super::waits::{Waiting, Waits};
 use super::{Client, ClientError, Endpoint, encoded};
 use crate::http::batch::{self, Limits};
 use crate::service::{Fetched, Position, Record};
@@ -80,6 +81,7 @@ pub struct Stretch {
 #[derive(Debug)]
 pub struct Reader {
     stretches: mpsc::Receiver<Result<Stretch, ClientError>>,
+    waits: Arc<Waits>,
     readers: JoinSet<()>,
 }
 
@@ -98,7 +100,7 @@ impl Reader {
         // With more partitions than slots nobody may sit on one for long.
         let crowded = partitions as usize > options.fetches_max;
         let wait = if crowded { options.wait.min(Duration::from_millis(50)) } else { options.wait };
-        let mut readers = JoinSet::new();
+        let (mut readers, waits) = (JoinSet::new(), Arc::<Waits>::default());
         let wanted = match options.partition {
             Some(partition) if partition >= partitions => {
                 return Err(ClientError::NoSuchPartition { partition, partitions });
@@ -113,11 +115,17 @@ impl Reader {
                 partition,
                 options: ReaderOptions { wait, ..options.clone() },
                 slots: slots.clone(),
+                waits: Arc::clone(&waits),
                 sender: sender.clone(),
             };
             readers.spawn(reader.run());
         }
-        Ok(Self { stretches, readers })
+        Ok(Self { stretches, waits, readers })
+    }
+
+    /// Lists the partitions that cannot be reached at the moment, with the reasons.
+    pub fn waiting(&self) -> Vec<Waiting> {
+        self.waits.list()
     }
 
     /// Returns the next records, or `None` at the end of all partitions, unless it follows.
@@ -147,6 +155,7 @@ struct PartitionReader {
     partition: u32,
     options: ReaderOptions,
     slots: Arc<Semaphore>,
+    waits: Arc<Waits>,
     sender: mpsc::Sender<Result<Stretch, ClientError>>,
 }
 
@@ -175,11 +184,13 @@ impl PartitionReader {
                         let _ = self.sender.send(Err(error)).await;
                         return;
                     }
+                    self.waits.stuck(Some(self.partition), error.of_node());
                     owner.pause().await;
                     continue;
                 }
             };
             owner.rested();
+            self.waits.passed(Some(self.partition));
             last_heard = Instant::now();
             let until = *end.get_or_insert(fetched.hwm);
             let Fetched { records, next, hwm, epoch, .. } = fetched;

@@ -42,6 +42,17 @@ impl Fault {
     pub(super) fn of_routes(error: ClientError) -> Self {
         if error.is_retryable() { Self::NodeDown(error) } else { Self::Final(error) }
     }
+
+    /// Says whose owner it is that cannot be reached: the other nodes may be well.
+    pub(super) fn of_owner(self, partition: u32) -> Self {
+        match self {
+            Self::NodeDown(ClientError::Unreachable { mut tried }) if tried.len() == 1 => {
+                let owner = tried.remove(0);
+                Self::NodeDown(ClientError::OwnerUnreachable { partition, owner })
+            }
+            other => other,
+        }
+    }
 }
 
 impl Client {
@@ -151,7 +162,9 @@ impl Client {
                 "not_owner" => Fault::NotOwner(body.owner.as_ref().and_then(|o| o.parse().ok())),
                 "outcome_unknown" | "timeout" => Fault::Unknown(error),
                 "unknown_topic" | "unknown_partition" => Fault::Missing(error),
-                "busy" | "disk_full" | "not_ready" => Fault::NodeDown(error),
+                "busy" | "disk_full" | "not_ready" | "removed" | "stopped" => {
+                    Fault::NodeDown(error)
+                }
                 _ if body.retryable => Fault::Later(error),
                 _ => Fault::Final(error),
             },
@@ -159,6 +172,8 @@ impl Client {
             ClientError::BadAnswer { .. }
             | ClientError::Unreachable { .. }
             | ClientError::OutcomeUnknown { .. }
+            | ClientError::OwnerUnreachable { .. }
+            | ClientError::NoOwner { .. }
             | ClientError::OwnerNotFound { .. }
             | ClientError::NoSuchPartition { .. } => Fault::NodeDown(error),
         })

@@ -79,7 +79,7 @@ impl Client {
                     let is_late = Instant::now() >= until;
                     let mut again = Vec::new();
                     for ((place, ticket), view) in left.into_iter().zip(results) {
-                        if view.code == "moved" {
+                        if matches!(view.code.as_str(), "moved" | "not_owner") {
                             let owner = view.owner.as_ref().and_then(|owner| owner.parse().ok());
                             moved = Some(moved.flatten().or(owner));
                         }

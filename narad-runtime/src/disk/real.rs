@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -125,6 +126,10 @@ impl Disk for RealDisk {
             .map_err(|e| DiskError::new("measure", Path::new(""), e.into()))?;
         Ok(found.f_bavail.saturating_mul(found.f_frsize))
     }
+
+    fn syncs_behind(&self) -> bool {
+        true
+    }
 }
 
 #[derive(Debug)]
@@ -167,5 +172,43 @@ impl DiskFile for RealFile {
 
     fn sync(&self) -> Result<(), DiskError> {
         self.file.sync_data().map_err(self.fail("sync"))
+    }
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.file.as_fd())
+    }
+
+    #[cfg(target_os = "linux")]
+    fn reserve(&self, position: u64, length: u64) -> Result<(), DiskError> {
+        use rustix::fs::{FallocateFlags, fallocate};
+        use rustix::io::Errno;
+        if length == 0 {
+            return Ok(());
+        }
+        match fallocate(&self.file, FallocateFlags::KEEP_SIZE, position, length) {
+            // The last is a signal; it is only a hint, so that is not worth another try.
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INTR) => Ok(()),
+            Err(error) => Err(self.fail("set space aside for")(error.into())),
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    fn is_cached(&self, position: u64) -> bool {
+        use rustix::io::{Errno, ReadWriteFlags, preadv2};
+        let mut byte = [0];
+        let read = preadv2(
+            &self.file,
+            &mut [io::IoSliceMut::new(&mut byte)],
+            position,
+            ReadWriteFlags::NOWAIT,
+        );
+        !matches!(read, Err(Errno::AGAIN))
+    }
+
+    #[cfg(target_os = "linux")]
+    fn evict(&self, position: u64, length: u64) {
+        use rustix::fs::{Advice, fadvise};
+        let Some(length) = std::num::NonZeroU64::new(length) else { return };
+        // A hint: a filesystem that does not take it keeps the pages.
+        let _ = fadvise(&self.file, position, Some(length), Advice::DontNeed);
     }
 }

@@ -337,7 +337,13 @@ fn decode(mut body: Bytes, limits: Limits) -> Result<(BatchHead, Vec<BatchRecord
     while body.has_remaining() {
         limits.check_count(records.len() + 1)?;
         let most = limits.record_bytes_max.saturating_add(Limits::OVERHEAD_BYTES);
-        let record = next_message(&mut body, records.len(), most)?;
+        let record = next_message(&mut body, records.len(), most).map_err(|error| match error {
+            // What people set is the limit of the payload, which is broken all the more.
+            BatchError::RecordTooLong { bytes, .. } => {
+                BatchError::RecordTooLong { bytes, bytes_max: limits.record_bytes_max }
+            }
+            error => error,
+        })?;
         let record =
             BatchRecord::decode(record).map_err(|cause| malformed(records.len(), &cause))?;
         limits.check(&plain(record.clone(), 0).1)?;
@@ -408,7 +414,7 @@ mod tests {
         let mut body = BytesMut::from(&[0_u8][..]);
         prost::encode_length_delimiter(1 << 62, &mut body).expect("fits");
         let error = decode_records(body.freeze(), LIMITS, 0).expect_err("not there");
-        assert!(matches!(error, BatchError::RecordTooLong { .. }), "{error:?}");
+        assert!(matches!(error, BatchError::RecordTooLong { bytes_max: 64, .. }), "{error:?}");
         let cut = encode_records(&[record(b"hello")]);
         let cut = cut.slice(..cut.len() - 1);
         assert_eq!(decode_records(cut, LIMITS, 0), Err(BatchError::CutShort { records: 0 }));

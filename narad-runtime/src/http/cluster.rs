@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, Query, State};
-use axum::http::StatusCode;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Api;
 use super::error::{ApiError, Code};
+use super::query::{Path, Query};
 use super::request::{ReadQuery, Upload, from_json};
 
 /// Answers as long as the process serves at all.
@@ -24,7 +26,17 @@ pub(super) async fn readiness(State(api): State<Arc<Api>>) -> Result<Json<Value>
         return Ok(Json(json!({ "status": "ready" })));
     }
     let waiting = readiness.waiting.unwrap_or_else(|| "the node is not registered yet".into());
+    if readiness.removed {
+        let error = ApiError::new(StatusCode::SERVICE_UNAVAILABLE, Code::NotAMember, waiting);
+        return Err(error.for_good());
+    }
     Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, Code::NotReady, waiting))
+}
+
+/// Answers in the text format of `OpenMetrics`.
+pub(super) async fn metrics(State(api): State<Arc<Api>>) -> Result<Response, ApiError> {
+    let text = api.service.metrics().await?;
+    Ok(([(header::CONTENT_TYPE, crate::metrics::CONTENT_TYPE)], text).into_response())
 }
 
 pub(super) async fn members(

@@ -10,7 +10,8 @@
 //!
 //! Handles of different partitions may come in one request, and what becomes of one does not depend
 //! on the others: the answer is 200, and has one `code` for each. `moved` says that the partition is
-//! another node's by now, and where.
+//! another node's by now, and where; `not_owner` that it never was this node's while those records
+//! were handed out. If that is all there is to say, the answer is 421 with the owner's `Location`.
 //!
 //! # Plain reads
 //!
@@ -21,20 +22,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::http::uri::PathAndQuery;
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use narad_core::ids::{Epoch, Offset};
+use serde::Deserialize;
 use serde::de::IgnoredAny;
-use serde::{Deserialize, Serialize};
 
 use super::Api;
 use super::batch;
 use super::error::ApiError;
 use super::json::{FetchedBody, HandedBody, HandlesBody, OffsetsBody, SettledBody};
+use super::query::{Path, Query};
 use super::request::{ReadQuery, Upload, from_json, too_large};
-use crate::service::{AckSet, Position, Reserve, Settle, Ticket};
+use crate::service::{AckSet, Position, Reserve, ServiceError, Settle, Settled, Ticket};
 use crate::units::parse_duration;
 
 /// The query of a request for records.
@@ -102,7 +104,7 @@ impl Api {
             }
         };
         let wait = Duration::from_millis(query.wait_ms.unwrap_or(0)).min(self.options.wait_max);
-        let bytes_max = self.bytes_max(query);
+        let bytes_max = self.bytes_max(query)?;
         let fetched = self.service.fetch(&topic, partition, from, bytes_max, wait).await?;
         if wants_batch {
             let body = batch::encode_fetched(&fetched);
@@ -138,7 +140,7 @@ impl Api {
         let wanted = Reserve {
             partition: query.partition,
             records_max,
-            bytes_max: self.bytes_max(query),
+            bytes_max: self.bytes_max(query)?,
             visibility: some_time("visibility", visibility.unwrap_or(VISIBILITY))?,
             wait: wait.min(self.options.wait_max),
         };
@@ -153,9 +155,12 @@ impl Api {
         Ok((uncached, Json(HandedBody::new(topic, handed))).into_response())
     }
 
-    fn bytes_max(&self, query: &ConsumeQuery) -> u64 {
-        let bytes_max = self.options.fetch_bytes_max;
-        query.max_bytes.map_or(bytes_max, |asked| asked.clamp(1, bytes_max))
+    fn bytes_max(&self, query: &ConsumeQuery) -> Result<u64, ApiError> {
+        let most = self.options.fetch_bytes_max;
+        match query.max_bytes {
+            Some(0) => Err(ApiError::bad_request("max_bytes is 0, but must be at least 1")),
+            asked => Ok(asked.map_or(most, |asked| asked.min(most))),
+        }
     }
 }
 
@@ -165,37 +170,52 @@ pub(super) struct AckQuery {
     partition: Option<u32>,
 }
 
-/// The body of an acknowledgement by offset.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct AckBody {
-    pub(crate) epoch: Epoch,
-    #[serde(flatten)]
-    pub(crate) acks: AckSet,
+/// The body of an acknowledgement by offset: an epoch, and an [`AckSet`].
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AckBody {
+    epoch: Epoch,
+    up_to: Option<Offset>,
+    #[serde(default)]
+    offsets: Vec<Offset>,
 }
 
 pub(super) async fn ack(
     State(api): State<Arc<Api>>,
     Path(topic): Path<String>,
     Query(query): Query<AckQuery>,
+    uri: Uri,
     upload: Upload,
 ) -> Result<Response, ApiError> {
     /// Tells the two bodies apart, so that an error names what is wrong with the one that is meant.
     #[derive(Deserialize)]
     struct Kind {
         handles: Option<IgnoredAny>,
+        up_to: Option<IgnoredAny>,
+        offsets: Option<IgnoredAny>,
     }
     let kind: Kind = from_json(&upload.body)?;
     if kind.handles.is_some() {
-        return api.settle(&topic, &upload.body, How::Ack).await.map(IntoResponse::into_response);
+        return api
+            .settle(&topic, uri.path(), &upload.body, How::Ack)
+            .await
+            .map(IntoResponse::into_response);
+    }
+    if kind.up_to.is_none() && kind.offsets.is_none() {
+        return Err(ApiError::bad_request(
+            "the body needs handles; or, to acknowledge by offset, epoch with up_to or offsets, and \
+             partition=NUMBER in the query",
+        ));
     }
     let partition = required_partition(query.partition)?;
-    let AckBody { epoch, acks } = from_json(&upload.body)?;
+    let AckBody { epoch, up_to, offsets } = from_json(&upload.body)?;
+    let acks = AckSet { up_to, offsets };
     if acks.offsets.len() > AckSet::OFFSETS_MAX {
         let most = AckSet::OFFSETS_MAX;
         return Err(too_large(&format!("there are more than {most} offsets; send several")));
     }
     if acks == AckSet::default() {
-        return Err(ApiError::bad_request("the body needs handles, up_to or offsets"));
+        return Err(ApiError::bad_request("offsets has none: there is nothing to acknowledge"));
     }
     match api.service.ack(&topic, partition, epoch, acks).await {
         Ok(()) => Ok(StatusCode::NO_CONTENT.into_response()),
@@ -209,17 +229,19 @@ pub(super) async fn ack(
 pub(super) async fn nack(
     State(api): State<Arc<Api>>,
     Path(topic): Path<String>,
+    uri: Uri,
     upload: Upload,
 ) -> Result<Json<SettledBody>, ApiError> {
-    api.settle(&topic, &upload.body, How::Nack).await
+    api.settle(&topic, uri.path(), &upload.body, How::Nack).await
 }
 
 pub(super) async fn extend(
     State(api): State<Arc<Api>>,
     Path(topic): Path<String>,
+    uri: Uri,
     upload: Upload,
 ) -> Result<Json<SettledBody>, ApiError> {
-    api.settle(&topic, &upload.body, How::Extend).await
+    api.settle(&topic, uri.path(), &upload.body, How::Extend).await
 }
 
 /// Which of the three routes was taken.
@@ -234,6 +256,7 @@ impl Api {
     async fn settle(
         &self,
         topic: &str,
+        path: &str,
         body: &[u8],
         how: How,
     ) -> Result<Json<SettledBody>, ApiError> {
@@ -267,6 +290,10 @@ impl Api {
         });
         let tickets = tickets.collect::<Result<_, _>>()?;
         let settled = self.service.settle(topic, tickets, how).await?;
+        if let Some(owner) = all_elsewhere(&settled) {
+            let error = ApiError::from(ServiceError::NotOwner { owner: Some(owner) });
+            return Err(error.at_owner(path));
+        }
         Ok(Json(SettledBody::new(settled)))
     }
 }
@@ -278,6 +305,16 @@ pub(super) async fn offsets(
 ) -> Result<Json<OffsetsBody>, ApiError> {
     let partitions = api.service.offsets(&topic, query.into()).await?;
     Ok(Json(OffsetsBody { topic, partitions }))
+}
+
+/// Returns the one node that all handles are for, if it is another one and known.
+fn all_elsewhere(settled: &[Settled]) -> Option<String> {
+    let mut owners = settled.iter().map(|one| match one {
+        Settled::Unavailable(ServiceError::NotOwner { owner }) => owner.as_ref(),
+        _ => None,
+    });
+    let first = owners.next()??;
+    owners.all(|owner| owner == Some(first)).then(|| first.clone())
 }
 
 /// Reads a duration as people write it.

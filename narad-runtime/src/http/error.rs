@@ -66,6 +66,10 @@ codes! {
     MethodNotAllowed => "method_not_allowed",
     /// The node does not take part in the cluster yet.
     NotReady => "not_ready",
+    /// Its body did not come in time.
+    RequestTimeout => "request_timeout",
+    /// The node takes no part in the cluster any more.
+    NotAMember => "not_a_member",
     /// The node did not answer in time.
     Timeout => "timeout",
     /// The node failed.
@@ -105,8 +109,12 @@ impl ApiError {
 
     fn named(status: StatusCode, code: &str, error: String) -> Self {
         // What a client may repeat as it is: the node or the cluster is not able to right now.
-        let retryable =
-            matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::INSUFFICIENT_STORAGE);
+        let retryable = matches!(
+            status,
+            StatusCode::SERVICE_UNAVAILABLE
+                | StatusCode::INSUFFICIENT_STORAGE
+                | StatusCode::REQUEST_TIMEOUT
+        );
         let body = ErrorBody { error, code: code.into(), retryable, ..ErrorBody::default() };
         let retry_after = Duration::from_secs(1);
         Self { status, body: Box::new(body), location: None, retry_after }
@@ -116,6 +124,12 @@ impl ApiError {
     pub(super) fn at_owner(mut self, path_and_query: &str) -> Self {
         self.location =
             self.body.owner.as_ref().map(|owner| format!("http://{owner}{path_and_query}"));
+        self
+    }
+
+    /// Says that nothing will change it.
+    pub(super) fn for_good(mut self) -> Self {
+        self.body.retryable = false;
         self
     }
 
@@ -148,7 +162,9 @@ impl From<ServiceError> for ApiError {
             | ServiceError::Full { .. }
             | ServiceError::Draining
             | ServiceError::NotAccepting(_)
-            | ServiceError::Busy => StatusCode::SERVICE_UNAVAILABLE,
+            | ServiceError::Busy
+            | ServiceError::Stopped
+            | ServiceError::Removed => StatusCode::SERVICE_UNAVAILABLE,
             ServiceError::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
             ServiceError::DiskFull => StatusCode::INSUFFICIENT_STORAGE,
             ServiceError::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
@@ -181,6 +197,8 @@ impl From<ServiceError> for ApiError {
             | ServiceError::NotAccepting(_)
             | ServiceError::TooLarge(_)
             | ServiceError::Busy
+            | ServiceError::Stopped
+            | ServiceError::Removed
             | ServiceError::Internal(_) => {}
         }
         answer
@@ -191,7 +209,9 @@ impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let mut response = (self.status, axum::Json(self.body)).into_response();
         let headers = response.headers_mut();
-        if self.status == StatusCode::SERVICE_UNAVAILABLE {
+        // Both may work in a moment.
+        let waits = [StatusCode::SERVICE_UNAVAILABLE, StatusCode::INSUFFICIENT_STORAGE];
+        if waits.contains(&self.status) {
             // Whole seconds, and none of them is too early.
             let millis = self.retry_after.as_millis().clamp(1, 3_600_000);
             let seconds = u64::try_from(millis.div_ceil(1000)).unwrap_or(1);

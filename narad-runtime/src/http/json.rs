@@ -8,7 +8,7 @@ use bytes::Bytes;
 use narad_core::ids::{Delivery, Epoch, Offset};
 use serde::{Deserialize, Serialize};
 
-use crate::service::{Fetched, Handed, HandedRecord, OffsetsView, Record, Settled};
+use crate::service::{Fetched, Handed, HandedRecord, OffsetsView, Record, ServiceError, Settled};
 
 /// The body of a produce request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,7 +23,7 @@ pub struct Messages {
 /// Of `value` and `value_base64` exactly one is given, of `key` and `key_base64` at most one. What
 /// was fetched can be produced again as it is: what only answers have is ignored then.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object, such as {\"key\": \"k\", \"value\": \"v\"}")]
 pub struct Message {
     /// Its offset; only in answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -56,7 +56,7 @@ pub struct Message {
 
 /// One header of a record: of `value` and `value_base64` exactly one is given.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object, such as {\"name\": \"n\", \"value\": \"v\"}")]
 pub struct Header {
     /// Its name.
     pub name: String,
@@ -140,7 +140,7 @@ pub struct SettledView {
     /// How long it is kept from now on, in milliseconds (`extended`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub visibility_ms: Option<u64>,
-    /// Where the owner serves HTTP, as `host:port` (`moved`).
+    /// Where the owner serves HTTP, as `host:port` (`moved`, `not_owner`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
 }
@@ -264,7 +264,9 @@ impl SettledBody {
             };
             if let Settled::Extended { visibility } = settled {
                 view.visibility_ms = Some(millis(visibility));
-            } else if let Settled::Moved { owner } = settled {
+            } else if let Settled::Moved { owner }
+            | Settled::Unavailable(ServiceError::NotOwner { owner }) = settled
+            {
                 view.owner = owner;
             }
             view

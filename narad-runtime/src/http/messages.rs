@@ -25,12 +25,13 @@ use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::Json;
-use axum::extract::{Path, Query, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use narad_core::ids::{Epoch, Offset};
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -38,6 +39,7 @@ use super::Api;
 use super::batch::{self, BatchError, Limits};
 use super::error::{ApiError, Code};
 use super::json::Messages;
+use super::query::{Path, Query, raw};
 use super::request::{Upload, from_json, too_large};
 use crate::service::{Record, Route, ServiceError, partition_of};
 
@@ -60,7 +62,8 @@ pub struct PartResult {
 #[derive(Debug, Deserialize)]
 pub(super) struct ProduceQuery {
     partition: Option<u32>,
-    key: Option<String>,
+    /// Only that it is there: what it is need not be text.
+    key: Option<IgnoredAny>,
     #[serde(default)]
     ack: Ack,
 }
@@ -78,15 +81,16 @@ pub(super) async fn produce(
     State(api): State<Arc<Api>>,
     Path(topic): Path<String>,
     Query(query): Query<ProduceQuery>,
+    uri: Uri,
     headers: HeaderMap,
     upload: Upload,
 ) -> Result<Response, ApiError> {
+    let key = query.key.and_then(|_| raw(&uri, "key"));
     let mut records = api.records(&headers, &upload.body)?;
     if records.is_empty() {
         return Err(ApiError::bad_request("there are no records in the body"));
     }
-    if let Some(key) = &query.key {
-        let key = Bytes::from(key.clone());
+    if let Some(key) = &key {
         for record in &mut records {
             record.key.get_or_insert_with(|| key.clone());
         }
@@ -100,7 +104,9 @@ pub(super) async fn produce(
             let accepted = api.service.accept(&topic, query.partition, records).await?;
             Ok(Json(accepted).into_response())
         }
-        Ack::Owner => Ok(append(&api, &topic, &query, records).await?.into_response()),
+        Ack::Owner => {
+            Ok(append(&api, &topic, query.partition, key, records).await?.into_response())
+        }
     }
 }
 
@@ -108,11 +114,12 @@ pub(super) async fn produce(
 async fn append(
     api: &Api,
     topic: &str,
-    query: &ProduceQuery,
+    partition: Option<u32>,
+    key: Option<Bytes>,
     records: Vec<Record>,
 ) -> Result<Json<Value>, ApiError> {
     let mut results = Vec::new();
-    let parts = if let Some(partition) = query.partition {
+    let parts = if let Some(partition) = partition {
         vec![Part { choices: vec![partition], records }]
     } else {
         let routes = api.service.routes(topic).await?;
@@ -129,8 +136,8 @@ async fn append(
             Ok(result) => results.push(result),
             Err((partition, error)) if single => {
                 let mut path = format!("{}&ack=owner", messages_path(topic, partition));
-                if let Some(key) = &query.key {
-                    let key = utf8_percent_encode(key, NON_ALPHANUMERIC);
+                if let Some(key) = &key {
+                    let key = percent_encode(key, NON_ALPHANUMERIC);
                     path = format!("{path}&key={key}");
                 }
                 return Err(ApiError::from(error).at_owner(&path));
@@ -182,8 +189,9 @@ impl Api {
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 Code::UnsupportedMediaType,
                 format!(
-                    "the content type {other:?} is not known here; use application/octet-stream \
-                     for one value, application/json or {} for many records",
+                    "the content type {other:?} is not known here; use text/plain or \
+                     application/octet-stream for the value of one record, application/json or {} \
+                     for many records (curl: -H 'content-type: text/plain')",
                     batch::CONTENT_TYPE
                 ),
             )),

@@ -1,6 +1,7 @@
 //! What a request has to pass before a handler sees it: its share of time and memory.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::body::Bytes;
@@ -49,13 +50,30 @@ impl FromRequest<Arc<Api>> for Upload {
         let Ok(room) = api.bodies.clone().try_acquire_many_owned(room) else {
             return Err(ApiError::from(ServiceError::Busy).into_response());
         };
-        let body = Bytes::from_request(request, api).await.map_err(IntoResponse::into_response)?;
+        let arriving = request.extensions().get::<Arriving>().cloned().unwrap_or_default();
+        arriving.0.store(true, Ordering::Relaxed);
+        let body = Bytes::from_request(request, api).await;
+        arriving.0.store(false, Ordering::Relaxed);
+        let body = body.map_err(|rejection| match rejection.status() {
+            StatusCode::PAYLOAD_TOO_LARGE => {
+                too_large(&format!("the body has more than {limit} bytes")).into_response()
+            }
+            _ => ApiError::bad_request("the body broke off before its end").into_response(),
+        })?;
         Ok(Self { body, _room: room })
     }
 }
 
+/// Whether the body of a request is being read: up to then nothing can have been done.
+#[derive(Clone, Debug, Default)]
+struct Arriving(Arc<AtomicBool>);
+
 /// A body that is JSON, whatever its content type says.
 pub(super) fn from_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
+    // A list of the values alone would do for the reader, and is nothing that the API promises.
+    if body.trim_ascii_start().first().is_some_and(|first| *first != b'{') {
+        return Err(ApiError::bad_request("the body must be a JSON object: {\"name\": value, ..}"));
+    }
     serde_json::from_slice(body)
         .map_err(|error| ApiError::bad_request(format!("the body: {error}")))
 }
@@ -96,15 +114,23 @@ impl WaitQuery {
 /// Ends requests that take too long: a client that never finishes its body holds nothing for ever.
 pub(super) async fn within_time(
     State(api): State<Arc<Api>>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response {
+    let arriving = Arriving::default();
+    request.extensions_mut().insert(arriving.clone());
     let waits = Query::<WaitQuery>::try_from_uri(request.uri())
         .map_or(Duration::ZERO, |query| query.0.wait());
     let limit = api.options.request_timeout + waits.min(api.options.wait_max);
     let reads = request.method() == Method::GET;
     match tokio::time::timeout(limit, next.run(request)).await {
         Ok(response) => response,
+        Err(_) if arriving.0.load(Ordering::Relaxed) => ApiError::new(
+            StatusCode::REQUEST_TIMEOUT,
+            Code::RequestTimeout,
+            format!("the body was not here after {limit:?}, and nothing was done: send it again"),
+        )
+        .into_response(),
         Err(_) if reads => ApiError::new(
             StatusCode::SERVICE_UNAVAILABLE,
             Code::Timeout,

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 
 use super::Api;
 use super::error::ApiError;
+use super::query::{Path, Query};
 use super::request::{ReadQuery, Upload, from_json};
 use crate::service::{AcceptedView, NewLoss, ReceiptView, SalvageView};
 

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 
 use super::Api;
 use super::error::ApiError;
+use super::query::{Path, Query};
 use super::request::{ReadQuery, Upload, from_json};
 use crate::service::{NewTopic, Read, ServiceError, TopicDetail, TopicView};
 

@@ -117,7 +117,11 @@ impl IngressLog {
         let log = self.log();
         let records: Vec<Record> =
             batches.iter().flat_map(|batch| &batch.parcels).map(Parcel::seal).collect();
-        let appended = log.append(&records, NO_REIGN);
+        let append = || log.append(&records, NO_REIGN);
+        let appended = match &self.foreground {
+            Some(foreground) => foreground.time(append),
+            None => append(),
+        };
         drop(records);
         match appended.and_then(|done| log.expose(done.end).map(|()| done)) {
             Ok(done) => self.accept(Seq(done.first.0), batches),

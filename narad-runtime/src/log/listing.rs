@@ -10,6 +10,7 @@ use xxhash_rust::xxh3::Xxh3;
 use super::check::Checker;
 use super::side;
 use super::{LogError, SegmentLog};
+use crate::copy::ExtentFile;
 use crate::disk::{Disk, DiskError, DiskFile, Open};
 
 /// Piece in which files are read, in bytes.
@@ -112,17 +113,37 @@ impl SegmentLog {
         position: u64,
         buf: &mut [u8],
     ) -> Result<usize, LogError> {
-        self.check_open()?;
-        let durable = self.view().segment(base).map(|segment| segment.bytes);
-        let durable = durable.ok_or(LogError::Gone { base })?;
-        let left = durable.checked_sub(position).ok_or(LogError::NotDurable {
-            base,
-            asked: position,
-            durable,
-        })?;
+        let left = self.durable_at(base, position)? - position;
         let length = usize::try_from(left).map_or(buf.len(), |left| left.min(buf.len()));
         let file = self.open_segment(base)?.ok_or(LogError::Gone { base })?;
         Ok(file.read_at(position, &mut buf[..length])?)
+    }
+
+    /// Opens a segment for a copy that sends from it, if its disk has files of which that can be
+    /// done. Not the file that readers share: two copies would take it from each other.
+    pub(crate) fn open_raw(
+        &self,
+        base: Offset,
+        position: u64,
+    ) -> Result<Option<ExtentFile>, LogError> {
+        let durable_bytes = self.durable_at(base, position)?;
+        match self.disk.open(&side::segment_path(&self.dir, base), Open::Existing) {
+            Ok(file) if file.descriptor().is_some() => Ok(Some(ExtentFile { file, durable_bytes })),
+            Ok(_) => Ok(None),
+            Err(DiskError::NotFound { .. }) => Err(LogError::Gone { base }),
+            Err(failed) => Err(failed.into()),
+        }
+    }
+
+    /// Returns the durable length of a segment that reaches up to a position.
+    fn durable_at(&self, base: Offset, position: u64) -> Result<u64, LogError> {
+        self.check_open()?;
+        let durable = self.view().segment(base).map(|segment| segment.bytes);
+        let durable = durable.ok_or(LogError::Gone { base })?;
+        if position > durable {
+            return Err(LogError::NotDurable { base, asked: position, durable });
+        }
+        Ok(durable)
     }
 
     /// Opens a segment, or returns `None` if retention has just removed it.

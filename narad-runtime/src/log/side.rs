@@ -163,10 +163,25 @@ pub(crate) fn load_sidecar(disk: &dyn Disk, dir: &Path) -> Result<Option<Sidecar
 }
 
 /// Counts the opening of a log, durably, and returns its new life.
+///
+/// Where the count is damaged it goes on far above every count that was reached by counting, so that
+/// no life is taken for an earlier one (H16).
 pub(crate) fn next_generation(disk: &dyn Disk, dir: &Path) -> Result<LogGeneration, LogError> {
+    /// More lives than any log has, and room for as many damages.
+    const FAR: u64 = 1 << 40;
     let path = dir.join("generation");
-    let last = load(disk, path.clone(), GENERATION, |body| Ok(LogGeneration(body.counter()?)))?;
-    let next = last.unwrap_or_default().next();
+    let next = match load(disk, path.clone(), GENERATION, |body| Ok(LogGeneration(body.counter()?)))
+    {
+        Ok(last) => last.unwrap_or_default().next(),
+        Err(LogError::Format { path, source })
+            if !matches!(source, FormatError::Version { .. }) =>
+        {
+            let bytes = disk::read_whole(disk, &path, SIDE_BYTES_MAX)?.unwrap_or_default();
+            tracing::error!(path = %path.display(), %source, "the count of openings is damaged");
+            LogGeneration(FAR | u64::from(crc32c::crc32c(&bytes)))
+        }
+        Err(error) => return Err(error),
+    };
     let mut body = Body::default();
     body.u64(next.0);
     disk::write_atomically(disk, &path, &envelope::seal(GENERATION, VERSION, &body.0))?;

@@ -60,7 +60,11 @@ pub(crate) async fn run(shared: Arc<Shared>, listener: TcpListener) {
     if let Some(name) = &shared.settings.congestion
         && let Err(error) = sockopt::set_tcp_congestion(&listener, name)
     {
-        tracing::warn!(name, %error, "the congestion control cannot be set; the system's is used");
+        tracing::warn!(
+            name, %error,
+            "the congestion control cannot be set, the system's is used: load its kernel module, \
+             allow it in net.ipv4.tcp_allowed_congestion_control, or choose another"
+        );
     }
     while let Some(accepted) = shared.cancel.run_until_cancelled(listener.accept()).await {
         match accepted {

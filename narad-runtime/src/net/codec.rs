@@ -68,6 +68,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
             if let Some(frame) = self.decode()? {
                 return Ok(Some(frame));
             }
+            self.make_room();
             if self.io.read_buf(&mut self.buffer).await? == 0 {
                 let whole = self.buffer.is_empty() && !self.within_frame;
                 return if whole { Ok(None) } else { Err(ReadError::Torn) };
@@ -107,7 +108,17 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         }
     }
 
+    /// Leaves room for some small frames, or one would be read in pieces of what happens to be
+    /// left over.
+    fn make_room(&mut self) {
+        const READ_BYTES_MIN: usize = 4096;
+        if self.buffer.capacity() - self.buffer.len() < READ_BYTES_MIN {
+            self.buffer.reserve(READ_BYTES_MIN);
+        }
+    }
+
     async fn fill(&mut self) -> Result<(), ReadError> {
+        self.make_room();
         if self.io.read_buf(&mut self.buffer).await? == 0 { Err(ReadError::Torn) } else { Ok(()) }
     }
 

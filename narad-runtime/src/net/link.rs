@@ -242,8 +242,9 @@ async fn keep_up<T: Talk>(shared: &Shared, link: &Link<T>, queue: &mut mpsc::Rec
         if known_down {
             tracing::debug!(peer = ?link.peer, purpose = ?T::PURPOSE, reason = %down, "still down");
         } else {
+            let name = shared.seams.directory.name(link.peer);
             tracing::warn!(
-                peer = ?link.peer, purpose = ?T::PURPOSE, reason = %down,
+                peer = ?link.peer, name, purpose = ?T::PURPOSE, reason = %down,
                 "the peer is unreachable"
             );
         }

@@ -25,7 +25,7 @@ use crate::clock::{BootClock, wall_ms};
 use crate::copy::CancelFlag;
 use crate::ingress::Load;
 use crate::net::{CallError, Transport};
-use crate::raft::Outgoing;
+use crate::raft::{Outgoing, Voice};
 use crate::storage::Storage;
 use crate::store::PartitionStore;
 use crate::transfer::Client;
@@ -116,10 +116,18 @@ impl Hands {
         Self { seams, storage, mailbox: node.mailbox(), under_way: Mutex::default() }
     }
 
-    /// Sends a Raft message; it may be lost.
+    /// Returns what sends Raft messages; any may be lost.
+    pub fn voice(&self) -> Voice {
+        let transport = Arc::clone(&self.seams.transport);
+        Box::new(move |message: Outgoing| {
+            let bytes = Bytes::from(message.bytes);
+            transport.send_raft(message.to, bytes, message.is_snapshot);
+        })
+    }
+
+    /// Sends a Raft message that was to be sent before there was a voice; it may be lost.
     pub fn send(&self, message: Outgoing) {
-        let bytes = Bytes::from(message.bytes);
-        self.seams.transport.send_raft(message.to, bytes, message.is_snapshot);
+        self.voice()(message);
     }
 
     /// Lets every gate know what the node may do.

@@ -1,11 +1,15 @@
-//! Notes of the machines: log lines, and counts for whoever wants figures.
+//! Notes of the machines: counts for whoever wants figures, and log lines in `notes/lines.rs`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use narad_core::node::Note;
-use narad_core::{controller, dispatch, freeze, host, lease, mover};
+use narad_core::{dispatch, mover};
+
+mod lines;
+
+pub(super) use lines::Lines;
 
 /// Sees every note of a node, on the node's thread; must not block.
 pub trait Observer: Send {
@@ -48,7 +52,7 @@ impl Counters {
     }
 }
 
-/// Logs notes and counts them.
+/// Counts notes.
 #[derive(Clone, Debug, Default)]
 pub struct Telemetry {
     counters: Arc<Counters>,
@@ -75,7 +79,6 @@ impl Observer for Telemetry {
             }
             _ => {}
         }
-        log(note);
     }
 }
 
@@ -117,96 +120,5 @@ impl Telemetry {
             }
             _ => {}
         }
-    }
-}
-
-fn log(note: &Note) {
-    match note {
-        Note::Mover(partition, note) => log_mover(*partition, note),
-        Note::Handoff(partition, note) => match note {
-            freeze::handoff::Note::NotFrozen { .. }
-            | freeze::handoff::Note::Revoking { .. }
-            | freeze::handoff::Note::RevokeRejected { .. } => {
-                tracing::info!(%partition, ?note, "hand-off");
-            }
-            note => tracing::debug!(%partition, ?note, "hand-off"),
-        },
-        Note::Host(partition, host::Note::Unavailable(fault)) => {
-            tracing::error!(%partition, %fault, "a partition of this node cannot be served");
-        }
-        Note::Host(partition, note) => tracing::debug!(%partition, ?note, "host"),
-        Note::Controller(controller::Note::Outrun(reason)) => {
-            tracing::debug!(%reason, "a plan was outrun");
-        }
-        Note::Controller(note) => tracing::info!(?note, "controller"),
-        Note::Lease(lease::Note::Superseded { by }) => {
-            tracing::error!(%by, "a later life of this node is registered: another process runs \
-                as this node, or an older disk image was put back; this one serves nothing");
-        }
-        Note::Lease(lease::Note::Stale(_)) | Note::Stale(_) => tracing::trace!(?note, "stale"),
-        Note::Lease(note) => tracing::info!(?note, "lease"),
-        Note::Leader(leader) => tracing::info!(?leader, "the leader has changed"),
-        Note::Dispatch(note) => log_dispatch(note),
-        Note::Salvaged { partition, epoch, salvaged } => tracing::warn!(
-            %partition, %epoch, from = %salvaged.from, end = %salvaged.end, bytes = salvaged.bytes,
-            "records that a promotion had not captured were accepted again"
-        ),
-        Note::AcksForwarded { partition, to } => {
-            tracing::debug!(%partition, %to, "the next owner knows what was acknowledged here");
-        }
-        Note::SetAside(partition, what) => {
-            tracing::info!(%partition, ?what, "set aside into quarantine");
-        }
-        Note::Retired => tracing::warn!("this node was removed: it can be stopped and wiped"),
-    }
-}
-
-fn log_dispatch(note: &dispatch::Note) {
-    match note {
-        dispatch::Note::Damaged { records, bytes } => tracing::error!(
-            records,
-            bytes,
-            "accepted records are damaged in this node's ingress log, and lost: look at its disk"
-        ),
-        dispatch::Note::Dropped { topic, records, bytes } => tracing::warn!(
-            %topic, records, bytes, "accepted records of a topic that is no more were dropped"
-        ),
-        dispatch::Note::LogFault => {
-            tracing::warn!("the ingress log could not be written; it is tried again");
-        }
-        dispatch::Note::Held { partition, fault } => {
-            tracing::info!(%partition, %fault, "a partition takes nothing at the moment");
-        }
-        dispatch::Note::Resumed(partition) => {
-            tracing::info!(%partition, "a partition takes records again");
-        }
-        dispatch::Note::Rerouted { .. }
-        | dispatch::Note::Carried { .. }
-        | dispatch::Note::Stale(_) => tracing::debug!(?note, "dispatch"),
-    }
-}
-
-fn log_mover(partition: narad_core::ids::PartitionId, note: &mover::Note) {
-    match note {
-        mover::Note::NotConverged { tail_bytes, reason, passes } => tracing::warn!(
-            %partition, tail_bytes, ?reason, passes,
-            "non-converged cutover: the partition is written faster than it is copied, the \
-             freeze will be longer"
-        ),
-        mover::Note::Waiting(reason) => tracing::info!(%partition, %reason, "the move waits"),
-        mover::Note::Frozen { token, tail_bytes } => {
-            tracing::info!(%partition, ?token, tail_bytes, "the source is frozen");
-        }
-        mover::Note::Moved { attempt, copied_bytes, passes, frozen, forced } => tracing::info!(
-            %partition, %attempt, copied_bytes, passes, frozen_us = frozen.as_micros(), forced,
-            "the partition has moved here"
-        ),
-        mover::Note::Stale(_) | mover::Note::PassEnded { .. } => {
-            tracing::trace!(%partition, ?note, "move");
-        }
-        mover::Note::CopyUnverifiable(_)
-        | mover::Note::ChecksumMismatch { .. }
-        | mover::Note::FlipUnknown { .. } => tracing::warn!(%partition, ?note, "move"),
-        note => tracing::info!(%partition, ?note, "move"),
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -26,6 +27,8 @@ pub struct Ingress {
     door: Arc<Door>,
     /// Told when the log must be opened again.
     failed: Notify,
+    /// Whether the disk was full when something was last written.
+    is_full: AtomicBool,
 }
 
 impl fmt::Debug for Ingress {
@@ -51,7 +54,7 @@ impl Ingress {
 
     /// Binds a log to the door that its producers pass.
     pub fn new(log: Arc<IngressLog>, door: Arc<Door>) -> Self {
-        Self { log, door, failed: Notify::new() }
+        Self { log, door, failed: Notify::new(), is_full: AtomicBool::new(false) }
     }
 
     /// Returns the log.
@@ -74,6 +77,10 @@ impl Ingress {
         let pass = self.door.enter(Load::of(&parcels))?;
         let ticket = self.log.submit(parcels)?;
         let accepted = Entering { ticket: Some(ticket), pass: Some(pass) }.await;
+        if accepted.is_ok() && self.is_full.load(Ordering::Relaxed) {
+            self.is_full.store(false, Ordering::Relaxed);
+            tracing::info!("the disk has room again: records are accepted");
+        }
         Ok(accepted.inspect_err(|error| self.saw(error))?)
     }
 
@@ -81,6 +88,13 @@ impl Ingress {
     fn saw(&self, error: &IngressError) {
         if error.needs_reopening() {
             self.failed.notify_one();
+        }
+        // Said once: each of many producers hears of it.
+        if error.is_full() && !self.is_full.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                "the disk of this node is full: it accepts nothing until there is room; what was \
+                 deleted or has moved is kept in quarantine for a while, see narad cluster salvage"
+            );
         }
     }
 

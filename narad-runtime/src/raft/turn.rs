@@ -1,12 +1,13 @@
 //! One turn of consensus: what it decided becomes durable, then it may be spoken of.
 //!
 //! The order is the library's contract, and types enforce it here. A turn begins as [`Unsaved`],
-//! from which nothing can be had; saving it is one transaction and makes it [`Saved`]; only that
-//! has messages and committed entries, and only by [`Saved::advance`] can it end.
+//! from which nothing can be had but what a leader sends: that asks others to make entries durable,
+//! and promises nothing. Saving it is one transaction and makes it [`Saved`]; only that has the
+//! other messages and committed entries, and only by [`Saved::advance`] can it end.
 
 use super::error::StoreError;
 use super::log::{self, Log};
-use super::store::{Batch, Cut, Position, RaftStore, Snapshot};
+use super::store::{Batch, Cut, HardState, Position, RaftStore, Snapshot};
 use ::raft::eraftpb::{Entry, Message};
 use ::raft::{RawNode, ReadState, Ready};
 use narad_core::planted::{Bug, is_planted};
@@ -42,6 +43,20 @@ impl Unsaved {
         Self { ready: node.ready() }
     }
 
+    /// Takes what a leader sends, so that its followers write while it does: they hold entries
+    /// that it may lose in a crash, and so they would if it crashed a moment later. Nothing if this
+    /// turn's term or vote is not durable yet. A leader of one vote would forget that it led, and
+    /// lead that term once more with other entries.
+    pub(super) fn speak_first<S: RaftStore>(&mut self, log: &Log<S>) -> Vec<Message> {
+        let known = log.hard_state();
+        let same = |hs: HardState| (hs.term, hs.vote) == (known.term, known.vote);
+        if self.ready.hs().map(log::of_library_hard_state).is_none_or(same) {
+            self.ready.take_messages()
+        } else {
+            Vec::new()
+        }
+    }
+
     /// Makes the turn durable, together with a snapshot that waits for it: one transaction.
     pub(super) fn save<S: RaftStore>(
         mut self,
@@ -52,6 +67,14 @@ impl Unsaved {
         let received = (!received.is_empty()).then(|| log::of_library(received));
         let hard_state = self.ready.hs().map(log::of_library_hard_state);
         let entries = self.ready.take_entries();
+        let nothing_but_commit = !self.ready.must_sync() && offered.is_none();
+        if nothing_but_commit {
+            // Any leader tells it again, so it waits for whatever is written next.
+            if let Some(HardState { commit, .. }) = hard_state {
+                log.note_commit(commit.0);
+            }
+            return Ok(Saved { ready: self.ready, snapshot: None });
+        }
         let mut batch = Batch {
             entries: entries.iter().map(log::encode).collect::<Result<_, _>>()?,
             hard_state: hard_state.or_else(|| log.unsaved_hard_state()),

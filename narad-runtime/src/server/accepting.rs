@@ -10,6 +10,7 @@ use narad_core::node::{Effect, Node};
 
 use super::ServerError;
 use crate::disk::Disk;
+use crate::foreground::Foreground;
 use crate::ingress::{Committer, Door, IngressError, IngressLog, Limits, Load};
 use crate::log::LogLimits;
 use crate::node_loop::{Ingress, NodeHandle};
@@ -40,6 +41,7 @@ pub(super) fn open(
     disk: Arc<dyn Disk>,
     settings: &Settings,
     handle: &NodeHandle,
+    foreground: &Arc<Foreground>,
 ) -> Result<(Accepting, Waiting), ServerError> {
     if disk.metadata(Path::new(DIR)).map_err(|error| failed(error.into()))?.is_none() {
         return Err(ServerError::NoIngress { path: settings.data_dir.join(DIR) });
@@ -58,7 +60,7 @@ pub(super) fn open(
     for damage in &found.recovery.damage {
         tracing::error!(?damage, "the ingress log is damaged");
     }
-    let log = Arc::new(log);
+    let log = Arc::new(log.timed_by(Arc::clone(foreground)));
     let committer = Committer::start(Arc::clone(&log)).map_err(ServerError::Thread)?;
     let ingress = Arc::new(Ingress::new(log, door));
     Ok((Accepting { ingress, committer: Some(committer) }, Waiting(found)))

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use narad_core::ids::{NodeId, StoreUuid};
+use narad_core::ids::{Name, NodeId, StoreUuid};
 use narad_core::metastore::{Addresses, State};
 use narad_core::node::Node;
 use narad_core::peer::{Answer, Request};
@@ -36,6 +36,8 @@ pub(super) struct Book {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Entry {
+    /// `None` until the replica has said it.
+    name: Option<Name>,
     peer: String,
     /// `None` until the replica has said it.
     store_uuid: Option<StoreUuid>,
@@ -45,7 +47,7 @@ struct Entry {
 impl Book {
     pub(super) fn new(peers: Vec<(NodeId, Addresses)>) -> Self {
         let entry = |(node, addrs): (NodeId, Addresses)| {
-            (node, Entry { peer: addrs.peer, store_uuid: None, retired: false })
+            (node, Entry { name: None, peer: addrs.peer, store_uuid: None, retired: false })
         };
         let members = RwLock::new(peers.into_iter().map(entry).collect());
         Self { members, heard: RwLock::default() }
@@ -55,7 +57,8 @@ impl Book {
     pub(super) fn learn(&self, state: &State) -> bool {
         let known = state.members().map(|member| {
             let (peer, retired) = (member.addrs.peer.clone(), member.retired);
-            (member.id, Entry { peer, store_uuid: Some(member.store_uuid), retired })
+            let (name, store_uuid) = (Some(member.name.clone()), Some(member.store_uuid));
+            (member.id, Entry { name, peer, store_uuid, retired })
         });
         let known: BTreeMap<NodeId, Entry> = known.collect();
         let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);
@@ -84,6 +87,11 @@ impl Directory for Book {
     fn address(&self, node: NodeId) -> Option<String> {
         let members = self.members.read().unwrap_or_else(PoisonError::into_inner);
         members.get(&node).map(|entry| entry.peer.clone())
+    }
+
+    fn name(&self, node: NodeId) -> Option<String> {
+        let members = self.members.read().unwrap_or_else(PoisonError::into_inner);
+        Some(members.get(&node)?.name.as_ref()?.to_string())
     }
 
     fn heard(&self, node: NodeId, address: &str) {
@@ -116,7 +124,7 @@ impl Directory for Book {
 pub(super) struct Clerk {
     book: Arc<Book>,
     topics: Arc<Topics>,
-    rates: Arc<Rates>,
+    rates: Rates,
     history: Arc<History>,
     data_dir: Arc<Mutex<DataDir>>,
 }
@@ -125,7 +133,7 @@ impl Clerk {
     pub(super) const fn new(
         book: Arc<Book>,
         topics: Arc<Topics>,
-        rates: Arc<Rates>,
+        rates: Rates,
         history: Arc<History>,
         data_dir: Arc<Mutex<DataDir>>,
     ) -> Self {
@@ -141,7 +149,7 @@ impl Watcher for Clerk {
             let data_dir = self.data_dir.lock().unwrap_or_else(PoisonError::into_inner);
             save(&data_dir, &self.book.peers());
         }
-        self.rates.follow(state.policy().copy_rate_bytes_per_second);
+        self.rates.follow(state);
         self.history.changed(node);
     }
 }

@@ -80,6 +80,14 @@ pub enum ServerError {
         "the data directory is new: found a cluster with --bootstrap, or join one with --join ADDR"
     )]
     New,
+    /// The node is to join the cluster that it would be the first member of.
+    #[error(
+        "--join {address} is this node itself: give the peer address of a member, or --bootstrap"
+    )]
+    JoinsItself {
+        /// The address.
+        address: String,
+    },
     /// Another member has the node's name.
     #[error(
         "the cluster has another member named {name}, with another data directory: choose another \

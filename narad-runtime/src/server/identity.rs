@@ -1,5 +1,7 @@
 //! Who this node is: read from its data directory, founded, or asked for.
 
+use std::net::SocketAddr;
+
 use narad_core::config::Policy;
 use narad_core::ids::{Name, NodeId, StoreUuid};
 use narad_core::metastore::{Addresses, Reason};
@@ -26,6 +28,7 @@ pub(super) async fn admit(
     data_dir: &mut DataDir,
     name: &Name,
     addrs: &Addresses,
+    listens: Option<SocketAddr>,
     policy: &Policy,
     start: &Start,
 ) -> Result<Admitted, ServerError> {
@@ -47,6 +50,10 @@ pub(super) async fn admit(
             Ok(Admitted { node, cluster, store_uuid, founder: true, peers: Vec::new() })
         }
         Start::Join(addresses) => {
+            if let Some(address) = addresses.iter().find(|address| is_own(address, addrs, listens))
+            {
+                return Err(ServerError::JoinsItself { address: address.clone() });
+            }
             let Answered { node, cluster, peers, policy: agreed } =
                 ask(addresses, name, store_uuid, addrs).await?;
             // Before it takes any part: a cluster gives a node that has caught up a vote, and then
@@ -57,6 +64,17 @@ pub(super) async fn admit(
             Ok(Admitted { node, cluster, store_uuid, founder: false, peers })
         }
     }
+}
+
+/// Whether whoever would be asked there is this node.
+fn is_own(address: &str, addrs: &Addresses, listens: Option<SocketAddr>) -> bool {
+    let is_there = |found: SocketAddr| {
+        listens.is_some_and(|own| {
+            let everywhere = own.ip().is_unspecified() && found.ip().is_loopback();
+            own.port() == found.port() && (own.ip() == found.ip() || everywhere)
+        })
+    };
+    *address == addrs.peer || address.parse().is_ok_and(is_there)
 }
 
 /// The id that a new cluster gives to its first member.
@@ -85,9 +103,11 @@ async fn ask(
     let mut reason = "nobody was asked".to_owned();
     for round in 0..ROUNDS {
         if round > 0 {
+            tracing::info!(reason, "not admitted yet; asking again");
             tokio::time::sleep(PAUSE).await;
         }
         for address in addresses {
+            tracing::info!(%name, address, "asking to join the cluster");
             match join(address, joiner, &request, Server::ADMISSION_TIMEOUT).await {
                 Ok(reply) => match reply.answer {
                     Answer::Joined { node, peers, policy } => {

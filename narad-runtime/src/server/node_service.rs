@@ -25,7 +25,7 @@ use narad_core::cursor::Lineage;
 use narad_core::dispatch::Route as Way;
 use narad_core::ids::{Epoch, NodeId, PartitionId, TopicId};
 use narad_core::metastore::Applied;
-use narad_core::node::{Ask, Node, Said};
+use narad_core::node::{Ask, AskError, Node, Said};
 
 use super::history::History;
 use super::pace::Pace;
@@ -34,6 +34,7 @@ use super::topics::{Known, Topics};
 use crate::broker::{Broker, ProduceError, Seat};
 use crate::client::{Client, ClientOptions};
 use crate::ingress::Parcel;
+use crate::metrics::{Metrics, Sight};
 use crate::node_loop::{AskFault, Ingress, NodeHandle, Stopped};
 use crate::salvage::accept_again;
 use crate::service::{
@@ -56,13 +57,14 @@ pub struct NodeService {
     turn: AtomicU64,
     ingress: Arc<Ingress>,
     topics: Arc<Topics>,
+    metrics: Arc<Metrics>,
     steering: Steering,
 }
 
 /// What operators see and change of this node alone.
 #[derive(Debug)]
 pub(super) struct Steering {
-    pub(super) rates: Arc<Rates>,
+    pub(super) rates: Rates,
     pub(super) history: Arc<History>,
     pub(super) pace: Arc<Pace>,
     pub(super) sizes: Arc<Sizes>,
@@ -75,11 +77,18 @@ struct Place {
     owner_http: Option<String>,
     /// For readers that come from an earlier reign.
     lineage: Lineage,
+    /// The reigns of which it is known whose they were.
+    reigns: Vec<(Epoch, NodeId)>,
 }
 
 impl Place {
     const fn topic(&self) -> TopicId {
         self.partition.topic
+    }
+
+    /// Whether a reign is known to have been a node's.
+    fn was_of(&self, node: NodeId, epoch: Epoch) -> bool {
+        self.reigns.contains(&(epoch, node))
     }
 }
 
@@ -91,9 +100,11 @@ impl NodeService {
         node: NodeId,
         ingress: Arc<Ingress>,
         topics: Arc<Topics>,
+        metrics: Arc<Metrics>,
         steering: Steering,
     ) -> Self {
-        Self { handle, broker, store, node, turn: AtomicU64::new(0), ingress, topics, steering }
+        let turn = AtomicU64::new(0);
+        Self { handle, broker, store, node, turn, ingress, topics, metrics, steering }
     }
 
     fn store(&self) -> Arc<dyn PartitionStore> {
@@ -120,6 +131,20 @@ impl NodeService {
         }
     }
 
+    /// Refuses to write more into the replicated log while this node's disk is full: a log that cannot
+    /// be written ends the node.
+    async fn check_room(&self) -> Result<(), ServiceError> {
+        /// What the log may take before anybody looks again, in bytes.
+        const ROOM_MIN: u64 = 2 << 20;
+        let store = self.store();
+        let free = blocking(move || store.free_bytes()).await?;
+        match free {
+            Ok(free) if free.0 < ROOM_MIN => Err(ServiceError::DiskFull),
+            Ok(_) => Ok(()),
+            Err(error) => Err(salvage::store_error(&error)),
+        }
+    }
+
     /// Finds a topic for a producer. Only one that this node has not heard of is a question to the
     /// log.
     async fn known_topic(&self, name: &str) -> Result<Known, ServiceError> {
@@ -139,9 +164,18 @@ impl NodeService {
         match self.handle.ask(ask).await {
             Ok(Said::Done(applied)) => Ok(applied),
             Ok(Said::Fresh) => Ok(Applied::Done),
-            Err(AskFault::Stopped(stopped)) => Err(stopped.into()),
+            // It may have been the last thing that it did.
+            Err(AskFault::Stopped(_)) => Err(ServiceError::OutcomeUnknown),
+            // Whoever has left hears of no leader, and never will.
+            Err(AskFault::Refused(AskError::NoLeader)) if self.is_removed().await => {
+                Err(ServiceError::Removed)
+            }
             Err(AskFault::Refused(error)) => Err(error.into()),
         }
+    }
+
+    async fn is_removed(&self) -> bool {
+        self.handle.query(Node::is_retired).await.unwrap_or(false)
     }
 
     /// Looks at the node once it is as fresh as was asked for.
@@ -189,7 +223,7 @@ impl NodeService {
     async fn place(&self, topic: &str, index: u32) -> Result<Place, ServiceError> {
         for read in [Read::Stale, Read::Barrier] {
             let wanted = topic.to_owned();
-            let find = move |node: &Node| place(node, &wanted, index);
+            let find = move |node: &Node| place_of(node, &wanted, index);
             match self.look(read, find).await? {
                 Err(ServiceError::UnknownTopic(_) | ServiceError::NotServing)
                     if read == Read::Stale => {}
@@ -197,6 +231,25 @@ impl NodeService {
             }
         }
         Err(ServiceError::UnknownTopic(topic.to_owned()))
+    }
+
+    /// Finds a partition for somebody who has been told of a reign; if this node has not heard of
+    /// that one, it asks the log first.
+    async fn place_in(&self, topic: &str, index: u32, epoch: Epoch) -> Result<Place, ServiceError> {
+        let place = self.place(topic, index).await?;
+        if epoch <= place.lineage.epoch() {
+            return Ok(place);
+        }
+        let wanted = topic.to_owned();
+        let place = self.look(Read::Barrier, move |node| place_of(node, &wanted, index)).await??;
+        let present = place.lineage.epoch();
+        if epoch > present {
+            return Err(ServiceError::Invalid(format!(
+                "the partition is in epoch {present}, and no epoch {epoch} has begun: give the \
+                 epoch back that came with the records"
+            )));
+        }
+        Ok(place)
     }
 
     async fn routes_of(&self, topic: &str) -> Result<Vec<Route>, ServiceError> {
@@ -253,11 +306,19 @@ async fn ask_moves(addr: &str) -> Option<Vec<MoveView>> {
 impl Service for NodeService {
     async fn readiness(&self) -> Readiness {
         match self.handle.query(|node| (node.is_registered(), node.is_retired())).await {
-            Ok((_, true)) => waiting("this node was removed from the cluster"),
-            Ok((true, _)) => Readiness { ready: true, waiting: None },
+            Ok((_, true)) => Readiness {
+                removed: true,
+                ..waiting("this node was removed from the cluster: it can be stopped and wiped")
+            },
+            Ok((true, _)) => Readiness { ready: true, ..Readiness::default() },
             Ok((false, _)) => waiting("this node's registration has not been applied yet"),
             Err(Stopped) => waiting("the node has stopped"),
         }
+    }
+
+    async fn metrics(&self) -> Result<String, ServiceError> {
+        let sight = self.handle.query(Sight::of).await?;
+        Ok(self.metrics.text(&sight))
     }
 
     async fn members(&self, read: Read) -> Result<Vec<MemberView>, ServiceError> {
@@ -280,6 +341,7 @@ impl Service for NodeService {
 
     async fn create_topic(&self, topic: NewTopic) -> Result<TopicView, ServiceError> {
         let NewTopic { name, partitions, parent } = topic;
+        self.check_room().await?;
         let parent = match parent {
             Some(parent) => Some(self.topic(parent.as_str(), Read::Barrier).await?.id),
             None => None,
@@ -429,7 +491,7 @@ async fn blocking<T: Send + 'static>(
     done.map_err(|error| ServiceError::Internal(error.to_string()))
 }
 
-fn place(node: &Node, topic: &str, index: u32) -> Result<Place, ServiceError> {
+fn place_of(node: &Node, topic: &str, index: u32) -> Result<Place, ServiceError> {
     let state = node.state();
     let found =
         state.topic_named(topic).ok_or_else(|| ServiceError::UnknownTopic(topic.to_owned()))?;
@@ -445,9 +507,10 @@ fn place(node: &Node, topic: &str, index: u32) -> Result<Place, ServiceError> {
         owner: row.owner,
         owner_http: state.member(row.owner).map(|owner| owner.addrs.http.clone()),
         lineage: Lineage::of(row),
+        reigns: row.lineage.iter().map(|reign| (reign.epoch, reign.owner)).collect(),
     })
 }
 
 fn waiting(what: &str) -> Readiness {
-    Readiness { ready: false, waiting: Some(what.to_owned()) }
+    Readiness { waiting: Some(what.to_owned()), ..Readiness::default() }
 }

@@ -1,52 +1,74 @@
-//! How fast this node copies: as the policy says, or as was said for this node alone.
+//! How fast a node copies: the cluster's policy, as far as it concerns this node, or what was said for
+//! this node alone.
 
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use narad_core::ids::NodeId;
+use narad_core::metastore::State;
+
+use crate::foreground::Foreground;
 use crate::transfer::Throttle;
 
-/// Sets the throttle.
+/// The throttles of one node. What it receives and what it sends each have their own, within one for
+/// both.
+#[derive(Clone, Debug)]
 pub(super) struct Rates {
-    throttle: Arc<Throttle>,
-    known: Mutex<Known>,
+    node: NodeId,
+    both: Arc<Throttle>,
+    pub(super) arriving: Arc<Throttle>,
+    pub(super) leaving: Arc<Throttle>,
+    known: Arc<Mutex<Known>>,
 }
 
-#[derive(Clone, Copy, Debug)]
+/// Where the rate for both comes from.
+#[derive(Clone, Copy, Debug, Default)]
 struct Known {
     policy: u64,
     own: Option<u64>,
 }
 
 impl Rates {
-    pub(super) fn new(throttle: Arc<Throttle>, policy: u64) -> Self {
-        Self { throttle, known: Mutex::new(Known { policy, own: None }) }
+    /// Makes the throttles of a node, whose copies give way to a foreground if there is one.
+    pub(super) fn new(node: NodeId, state: &State, foreground: Option<Arc<Foreground>>) -> Self {
+        let unlimited = || Throttle::on_real_time(0);
+        let both = match foreground {
+            Some(foreground) => unlimited().yielding_to(foreground),
+            None => unlimited(),
+        };
+        let both = Arc::new(both);
+        let within = || Arc::new(unlimited().within(Arc::clone(&both)));
+        let known = Arc::default();
+        let rates = Self { node, arriving: within(), leaving: within(), both, known };
+        rates.follow(state);
+        rates
     }
 
-    /// Takes over what the policy says.
-    pub(super) fn follow(&self, policy: u64) {
+    /// Takes up what the replicated state says, also for copies that are under way.
+    pub(super) fn follow(&self, state: &State) {
+        let policy = state.policy();
+        let moves = match policy.cluster_copy_rate_bytes_per_second {
+            0 => 0,
+            _ => state.targeted().count(),
+        };
+        let arriving = policy.copy_in_rate(state.inbound_count(self.node), moves);
+        apply(&self.arriving, arriving);
+        apply(&self.leaving, policy.copy_out_bytes_per_second);
         let mut known = self.known();
-        known.policy = policy;
-        self.apply(*known);
+        known.policy = policy.copy_rate_bytes_per_second;
+        apply(&self.both, known.own.unwrap_or(known.policy));
     }
 
     /// Takes over what was said for this node alone; `None` is the policy again.
     pub(super) fn set(&self, own: Option<u64>) {
         let mut known = self.known();
         known.own = own;
-        self.apply(*known);
+        apply(&self.both, own.unwrap_or(known.policy));
     }
 
-    /// Returns the bytes per second, and whether that is for this node alone. The throttle goes no
-    /// lower than its least rate.
+    /// Returns the bytes per second, and whether that is for this node alone. A throttle goes no lower
+    /// than its least rate.
     pub(super) fn now(&self) -> (u64, bool) {
-        (self.throttle.rate(), self.known().own.is_some())
-    }
-
-    fn apply(&self, known: Known) {
-        let rate = known.own.unwrap_or(known.policy);
-        if self.throttle.rate() != rate {
-            self.throttle.set_rate(rate);
-        }
+        (self.both.rate(), self.known().own.is_some())
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -54,9 +76,9 @@ impl Rates {
     }
 }
 
-impl fmt::Debug for Rates {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Rates").field("known", &*self.known()).finish_non_exhaustive()
+fn apply(throttle: &Throttle, rate: u64) {
+    if throttle.rate() != rate {
+        throttle.set_rate(rate);
     }
 }
 
@@ -66,19 +88,18 @@ mod tests {
 
     #[test]
     fn what_was_said_for_this_node_alone_outlives_a_change_of_the_policy() {
-        let (slow, usual, fast) = (128 << 10, 1 << 20, 2 << 20);
-        let throttle = Arc::new(Throttle::on_real_time(usual));
-        let rates = Rates::new(Arc::clone(&throttle), usual);
+        let state = State::new();
+        let usual = state.policy().copy_rate_bytes_per_second;
+        let slow = 128 << 10;
+        let rates = Rates::new(NodeId(1), &state, None);
         assert_eq!(rates.now(), (usual, false));
         rates.set(Some(slow));
         assert_eq!(rates.now(), (slow, true));
-        rates.follow(fast);
+        rates.follow(&state);
         assert_eq!(rates.now(), (slow, true));
-        rates.set(None);
-        assert_eq!(rates.now(), (fast, false));
-        rates.follow(0);
-        assert_eq!((throttle.rate(), rates.now()), (0, (0, false)));
         rates.set(Some(1));
         assert_eq!(rates.now(), (Throttle::RATE_MIN, true));
+        rates.set(None);
+        assert_eq!(rates.now(), (usual, false));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{Server, ServerError, Start};
@@ -20,13 +21,17 @@ pub async fn run(settings: Settings, start: Start) -> Result<(), Failure> {
     let no_signals = |error: io::Error| {
         Failure::new(ExitCode::Failure, format!("no signals can be received: {error}"))
     };
+    raise_file_limit();
     let mut terminated = signal(SignalKind::terminate()).map_err(no_signals)?;
     let mut interrupted = signal(SignalKind::interrupt()).map_err(no_signals)?;
     let starting = Server::start(&settings, start);
     let mut server = tokio::select! {
         started = starting => started?,
         _ = terminated.recv() => return Ok(()),
-        _ = interrupted.recv() => return Ok(()),
+        _ = interrupted.recv() => {
+            let message = "interrupted before the node had started; nothing runs";
+            return Err(Failure::new(ExitCode::Interrupted, message));
+        }
     };
     tracing::info!(
         node = %server.node(), peer = %server.peer_addr(), http = %server.http_addr(),
@@ -60,6 +65,19 @@ pub async fn run(settings: Settings, start: Start) -> Result<(), Failure> {
     Ok(server.shutdown().await?)
 }
 
+/// Takes as many open files as the system gives: each partition and each connection has some.
+fn raise_file_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current == limit.maximum {
+        return;
+    }
+    let raised = Rlimit { current: limit.maximum, ..limit };
+    match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => tracing::info!(files = ?limit.maximum, "open files"),
+        Err(error) => tracing::warn!(files = ?limit.current, %error, "no more open files"),
+    }
+}
+
 impl From<ServerError> for Failure {
     fn from(error: ServerError) -> Self {
         let message = error.to_string();
@@ -67,6 +85,7 @@ impl From<ServerError> for Failure {
             ServerError::Nameless
             | ServerError::Config(_)
             | ServerError::Failpoint(_)
+            | ServerError::JoinsItself { .. }
             | ServerError::New => Self::new(ExitCode::Usage, message),
             ServerError::PolicyDiffers { .. } => Self::new(ExitCode::Usage, message).with_hint(
                 "the node is a member all the same: start it again with the cluster's policy, or \

@@ -33,11 +33,32 @@ impl Topics {
             let (name, id) = (topic.name.as_str().to_owned(), topic.id);
             (name, Known { id, partitions: topic.partitions })
         });
-        let fresh = fresh.collect();
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = fresh;
+        let fresh: BTreeMap<String, Known> = fresh.collect();
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *known, fresh.clone());
+        drop(known);
+        tell(&before, &fresh);
     }
 
     pub(super) fn find(&self, name: &str) -> Option<Known> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).get(name).copied()
+    }
+}
+
+/// Says what is new: the rest of the log calls topics by their numbers.
+fn tell(before: &BTreeMap<String, Known>, after: &BTreeMap<String, Known>) {
+    /// More at once are a node that has been away.
+    const LINES_MAX: usize = 32;
+    let fresh = || after.iter().filter(|(name, topic)| before.get(*name) != Some(topic));
+    let gone = before.iter().filter(|(name, topic)| after.get(*name) != Some(topic));
+    for (name, topic) in gone.take(LINES_MAX) {
+        tracing::info!(topic = name, id = ?topic.id, "a topic was deleted");
+    }
+    if fresh().count() > LINES_MAX {
+        tracing::info!(topics = after.len(), "topics; narad topic list tells their numbers");
+        return;
+    }
+    for (name, topic) in fresh() {
+        tracing::info!(topic = name, id = ?topic.id, partitions = topic.partitions, "a topic");
     }
 }

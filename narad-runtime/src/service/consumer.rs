@@ -187,7 +187,7 @@ impl Settled {
             Self::Refused(refused) => Some(refused.to_string()),
             Self::Moved { .. } => Some(Refused::Moved.to_string()),
             Self::OtherTopic => {
-                Some("the topic was deleted and created again: drop the record".to_owned())
+                Some("it is of another topic, or of one that was deleted since: ask at its own topic, or drop it".to_owned())
             }
             Self::Unavailable(error) => Some(error.to_string()),
         }

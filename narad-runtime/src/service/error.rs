@@ -70,7 +70,10 @@ pub enum ServiceError {
         frontier: Offset,
     },
     /// There is no room left.
-    #[error("the node's disk is full; free space on it or move partitions away")]
+    #[error(
+        "the node's disk is full: move partitions away or free space (what was deleted or has moved \
+         stays in quarantine for a while: narad cluster salvage lists it, and drops it)"
+    )]
     DiskFull,
     /// The node's ingress log is full: what it has accepted waits for its owners.
     #[error("this node has accepted as much as it may hold; send to another node, or in a moment")]
@@ -90,6 +93,12 @@ pub enum ServiceError {
     /// Too much is under way.
     #[error("the node is busy; try again in a moment")]
     Busy,
+    /// The node cannot go on: its disk has failed or is full.
+    #[error("this node has stopped, and its log says why: ask another node")]
+    Stopped,
+    /// The node was taken out of the cluster.
+    #[error("this node was removed from the cluster: ask another node, and stop this one")]
+    Removed,
     /// A fault of the node.
     #[error("the node failed: {0}")]
     Internal(String),
@@ -136,5 +145,7 @@ codes! {
     Self::NotAccepting(_) => "not_accepting",
     Self::TooLarge(_) => "too_large",
     Self::Busy => "busy",
+    Self::Stopped => "stopped",
+    Self::Removed => "removed",
     Self::Internal(_) => "internal",
 }

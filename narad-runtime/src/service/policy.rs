@@ -75,6 +75,12 @@ policy! {
     voters_max: u32 = voters_max, same, same;
     /// Bytes that one node copies per second; 0 is any number.
     copy_rate_bytes_per_second: u64 = copy_rate_bytes_per_second, same, same;
+    /// Bytes that one node receives per second; 0 is no limit of its own.
+    copy_in_bytes_per_second: u64 = copy_in_bytes_per_second, same, same;
+    /// Bytes that one node sends per second; 0 is no limit of its own.
+    copy_out_bytes_per_second: u64 = copy_out_bytes_per_second, same, same;
+    /// Bytes that all nodes together copy per second; 0 is any number.
+    cluster_copy_rate_bytes_per_second: u64 = cluster_copy_rate_bytes_per_second, same, same;
     /// How long a heartbeat lets an owner commit to a partition that is moving, in milliseconds.
     lease_ms: u64 = lease, millis, Duration::from_millis;
     /// The rate error of any two clocks that is allowed for, in percent.
@@ -112,6 +118,9 @@ mod tests {
             min_voters: 5,
             voters_max: 7,
             copy_rate_bytes_per_second: 0,
+            copy_in_bytes_per_second: 1,
+            copy_out_bytes_per_second: 2,
+            cluster_copy_rate_bytes_per_second: 3,
             lease: Duration::from_secs(1),
             clock_rate_error_percent: 2,
             lease_margin: Duration::from_secs(2),

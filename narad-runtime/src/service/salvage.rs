@@ -103,4 +103,7 @@ pub struct NewLoss {
     pub partition: u32,
     /// The operator's word, for the log: why, who, which ticket.
     pub receipt: String,
+    /// Whether only to tell what the receipt would say.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
 }

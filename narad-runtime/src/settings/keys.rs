@@ -24,6 +24,7 @@ pub(super) enum Slot<'a> {
     Size(&'a mut u64),
     Count(&'a mut u32),
     Switch(&'a mut bool),
+    Word(&'a mut String),
     Address(&'a mut String),
     OptionalAddress(&'a mut Option<String>),
     Name(&'a mut Option<Name>),
@@ -60,11 +61,17 @@ impl Key {
                 Some(on) => *slot = on,
                 None => return refuse("true or false"),
             },
-            Slot::Address(slot) => *slot = address(text.unwrap_or_default())?,
-            Slot::OptionalAddress(slot) => *slot = Some(address(text.unwrap_or_default())?),
+            Slot::Address(slot) => *slot = address_as(self.port(), text.unwrap_or_default())?,
+            Slot::OptionalAddress(slot) => {
+                *slot = Some(address_as(self.port(), text.unwrap_or_default())?);
+            }
+            Slot::Word(slot) => match text {
+                Some(text) if is_word(text) => *slot = text.into(),
+                Some(_) | None => return refuse("a name of letters, digits, _ and -, in quotes"),
+            },
             Slot::Name(slot) => match text.map(Name::new) {
                 Some(Ok(name)) => *slot = Some(name),
-                Some(Err(error)) => return Err(format!("a name: {error}")),
+                Some(Err(error)) => return Err(format!("such as narad-1: {error}")),
                 None => return refuse("a name in quotes"),
             },
             Slot::Path(slot) => match text {
@@ -75,6 +82,11 @@ impl Key {
         Ok(())
     }
 
+    /// Returns the usual port of an address.
+    pub(super) fn port(&self) -> u16 {
+        if self.path.ends_with(".http") { HTTP_PORT } else { PEER_PORT }
+    }
+
     /// Shows the value as it is written in the file; `None` if there is none.
     pub(crate) fn show(&self, settings: &mut Settings) -> Option<String> {
         Some(match (self.slot)(settings) {
@@ -82,7 +94,7 @@ impl Key {
             Slot::Size(slot) => format!("{:?}", show_size(*slot)),
             Slot::Count(slot) => slot.to_string(),
             Slot::Switch(slot) => slot.to_string(),
-            Slot::Address(slot) => format!("{slot:?}"),
+            Slot::Word(slot) | Slot::Address(slot) => format!("{slot:?}"),
             Slot::OptionalAddress(slot) => format!("{:?}", slot.as_ref()?),
             Slot::Name(slot) => format!("{:?}", slot.as_ref()?.as_str()),
             Slot::Path(slot) => toml::Value::String(slot.to_string_lossy().into()).to_string(),
@@ -113,8 +125,23 @@ impl Given<'_> {
     }
 }
 
-/// Reads `host:port`; says what is allowed otherwise.
+/// Whether a text is a name as the kernel has them, of at most 15 bytes.
+fn is_word(text: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+    (1..16).contains(&text.len()) && text.bytes().all(allowed)
+}
+
+/// Where nodes listen for each other unless told otherwise.
+const PEER_PORT: u16 = 7400;
+/// Where they listen for operators and clients.
+const HTTP_PORT: u16 = 7401;
+
+/// Reads a peer's `host:port`; says what is allowed otherwise.
 pub(crate) fn address(text: &str) -> Result<String, String> {
+    address_as(PEER_PORT, text)
+}
+
+fn address_as(usual_port: u16, text: &str) -> Result<String, String> {
     let text = text.trim();
     let length_max = narad_core::metastore::Addresses::LENGTH_MAX;
     let parts = text.rsplit_once(':').filter(|(host, port)| {
@@ -122,7 +149,7 @@ pub(crate) fn address(text: &str) -> Result<String, String> {
     });
     match parts {
         Some(_) if text.len() <= length_max => Ok(text.into()),
-        Some(_) | None => Err("an address such as \"127.0.0.1:7401\"".into()),
+        Some(_) | None => Err(format!("an address such as \"127.0.0.1:{usual_port}\"")),
     }
 }
 
@@ -165,7 +192,13 @@ static KEYS: &[Key] = keys! {
     "policy.voters_max" Count policy.voters_max:
         "Voters up to which joining nodes are given a vote."
     "policy.copy_rate_bytes_per_second" Size policy.copy_rate_bytes_per_second:
-        "What one node copies per second; 0 is unlimited."
+        "What one node copies per second, in and out together; 0 is unlimited."
+    "policy.copy_in_bytes_per_second" Size policy.copy_in_bytes_per_second:
+        "What one node receives per second; 0 is no limit of its own."
+    "policy.copy_out_bytes_per_second" Size policy.copy_out_bytes_per_second:
+        "What one node sends per second; 0 is no limit of its own."
+    "policy.cluster_copy_rate_bytes_per_second" Size policy.cluster_copy_rate_bytes_per_second:
+        "What all nodes together copy per second; 0 is unlimited."
     "policy.lease" Duration policy.lease:
         "How long a heartbeat lets an owner commit to a partition that is moving."
     "policy.clock_rate_error_percent" Count policy.clock_rate_error_percent:
@@ -218,6 +251,10 @@ static KEYS: &[Key] = keys! {
     "freeze.admission_max" Duration node.freeze_admission_max:
         "How long a freeze waits for an append under way."
 
+    "transfer.congestion_control" Word transfer.congestion_control:
+        "Congestion control of the connections to this node, or system: BBR halves copies over short links."
+    "transfer.yields_to_producers" Switch transfer.yields_to_producers:
+        "Whether copies give way while producers wait for the disk much longer than usual."
 
     "raft.tick" Duration raft.tick:
         "One tick of the replicated log."

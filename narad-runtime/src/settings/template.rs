@@ -35,8 +35,11 @@ pub fn commented_default() -> String {
             let _ = write!(text, "\n[{section}]\n");
         }
         // What has no default is shown by an example.
-        let example = if key.path == "name" { "\"narad-1\"" } else { "\"192.0.2.1:7400\"" };
-        let value = key.show(&mut settings).unwrap_or_else(|| example.into());
+        let example = || match key.path {
+            "name" => "\"narad-1\"".to_owned(),
+            _ => format!("\"192.0.2.1:{}\"", key.port()),
+        };
+        let value = key.show(&mut settings).unwrap_or_else(example);
         let _ = write!(text, "\n# {} ({})\n# {name} = {value}\n", key.doc, variable(key.path));
     }
     text

@@ -33,21 +33,29 @@ pub struct Identity {
 impl Identity {
     /// Reads the identity of a disk; on an empty disk draws one first, durably.
     ///
+    /// A disk whose node never got into a cluster is as good as empty: it takes another name. Its
+    /// number is drawn anew then, since it may have been told to somebody under the old name.
+    ///
     /// # Errors
     ///
     /// [`StoreError::NoIdentity`] if the disk has data without an identity,
-    /// [`StoreError::ForeignIdentity`] if it belongs to another name.
+    /// [`StoreError::ForeignIdentity`] if it belongs to a member of another name.
     pub fn open(
         disk: &dyn Disk,
         name: &Name,
         draw: impl FnOnce() -> Result<StoreUuid, StoreError>,
     ) -> Result<Self, StoreError> {
         if let Some(found) = read(disk, IDENTITY, IDENTITY_MAGIC, take)? {
-            if found.name != *name {
+            if found.name == *name {
+                return Ok(found);
+            }
+            if found.node.is_some() || has_started(disk)? {
                 let (found, given) = (found.name.to_string(), name.to_string());
                 return Err(StoreError::ForeignIdentity { found, given });
             }
-            return Ok(found);
+            let drawn = Self { store: draw()?, name: name.clone(), cluster: None, node: None };
+            drawn.write(disk)?;
+            return Ok(drawn);
         }
         for trace in [PARTITIONS, TRASH, INCARNATION] {
             if disk.metadata(Path::new(trace))?.is_some() {

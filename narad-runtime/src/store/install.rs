@@ -1,6 +1,7 @@
 //! Turning a copy into a log, and back.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use narad_core::ids::{Attempt, Offset, PartitionId};
 use narad_core::partition::{Manifest, Sidecar, Staged};
@@ -37,6 +38,8 @@ impl SegmentStore {
                 return Err(StoreError::NoStaging { partition: p });
             }
             let staging = self.staging(p)?;
+            let turn = Arc::clone(&lock(&staging).turn);
+            let _turn = lock(&turn);
             lock(&staging).prepare_install(&*self.disk, attempt, sidecar, manifest)?;
             self.disk.rename(&from, &to)?;
             self.forget_staging(p);

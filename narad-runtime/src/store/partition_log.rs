@@ -5,6 +5,7 @@ use std::fmt;
 use narad_core::ids::{Digest, Epoch, Incarnation, LogGeneration, Offset};
 use narad_core::partition::{Listing, Position, Staged};
 
+use crate::copy::ExtentFile;
 use crate::log::{
     Appended, Bounds, LogError, Record, Recovery, Retained, Retention, SegmentLog, Upto,
 };
@@ -82,6 +83,18 @@ pub trait PartitionLog: Send + Sync + fmt::Debug {
     ///
     /// [`LogError::Gone`] if retention has removed it, [`LogError::NotDurable`] past its length.
     fn read_at(&self, base: Offset, position: u64, buf: &mut [u8]) -> Result<usize, LogError>;
+
+    /// Opens the file of one extent for whoever can have the system send from it, for itself alone:
+    /// readers of records and other copies have files of their own. `None` (the default) where there
+    /// is no such file.
+    ///
+    /// # Errors
+    ///
+    /// As [`read_at`](Self::read_at), for the same position.
+    fn open_at(&self, base: Offset, position: u64) -> Result<Option<ExtentFile>, LogError> {
+        let _ = (base, position);
+        Ok(None)
+    }
 
     /// Reads visible records from an offset on: at least one if there is one, and no more than fit
     /// into `bytes_max` otherwise.
@@ -175,6 +188,10 @@ impl PartitionLog for SegmentLog {
 
     fn read_at(&self, base: Offset, position: u64, buf: &mut [u8]) -> Result<usize, LogError> {
         self.read_raw(base, position, buf)
+    }
+
+    fn open_at(&self, base: Offset, position: u64) -> Result<Option<ExtentFile>, LogError> {
+        self.open_raw(base, position)
     }
 
     fn read(&self, from: Offset, bytes_max: usize) -> Result<Vec<(Offset, Record)>, LogError> {

@@ -9,20 +9,23 @@ use narad_core::ids::{Attempt, ByteCount, Offset, PartitionId, TopicId};
 use narad_core::partition::{Boundary, Manifest, Recovered, Sidecar, Staged, Verified};
 use narad_core::planted::{Bug, is_planted};
 
+use super::behind::Syncer;
 use super::layout::{self, CREATING, PARTITIONS, STAGING, TRASH};
-use super::staging::Staging;
+use super::staging::{self, Staging};
 use super::{
     Found, Kept, PartitionLog, PartitionStore, Problem, Receipt, StageWriter, StoreError, Swept,
     Trashed, What, kept, manifest, trash, writer,
 };
 use crate::disk::{Disk, DiskError, Open, parent};
-use crate::log::{LogLimits, Record, SegmentLog, lock, side};
+use crate::log::{FormatError, LogError, LogLimits, Record, SegmentLog, lock, side};
 
 /// A [`PartitionStore`] of segment files on a [`Disk`].
 #[derive(Debug)]
 pub struct SegmentStore {
     pub(super) disk: Arc<dyn Disk>,
     limits: LogLimits,
+    /// Who syncs behind those who write copies; nobody where the disk does not want it.
+    syncer: Option<Syncer>,
     state: Mutex<State>,
 }
 
@@ -57,7 +60,8 @@ impl SegmentStore {
         disk.create_dir_all(Path::new(PARTITIONS))?;
         disk.create_dir_all(Path::new(TRASH))?;
         disk.sync_dir(Path::new(""))?;
-        Ok(Self { disk, limits, state: Mutex::default() })
+        let syncer = disk.syncs_behind().then(Syncer::default);
+        Ok(Self { disk, limits, syncer, state: Mutex::default() })
     }
 
     pub(super) fn exists(&self, path: &Path) -> Result<bool, DiskError> {
@@ -65,7 +69,7 @@ impl SegmentStore {
     }
 
     /// Makes a partition's directory and every one above it durable; once per process, since they
-    /// are never removed.
+    /// are removed only when one begins.
     pub(super) fn sync_parents(&self, p: PartitionId) -> Result<(), DiskError> {
         if lock(&self.state).durable.contains(&p) {
             return Ok(());
@@ -88,7 +92,43 @@ impl SegmentStore {
             return Err(StoreError::NoSuchLog { partition: p, attempt });
         }
         self.sync_name(p)?;
-        Ok(Arc::new(SegmentLog::open(Arc::clone(&self.disk), &dir, self.limits)?))
+        let open = || SegmentLog::open(Arc::clone(&self.disk), &dir, self.limits);
+        let log = match open() {
+            // All that the file saves is deliveries: without it records come again (S11).
+            Err(LogError::Format { path, source })
+                if path == side::position_path(&dir)
+                    && !matches!(source, FormatError::Version { .. }) =>
+            {
+                tracing::error!(
+                    partition = %p, %source,
+                    "where its consumers stand is damaged: what they had may be delivered again"
+                );
+                side::remove_if_present(&*self.disk, &path)?;
+                open()?
+            }
+            opened => opened?,
+        };
+        Ok(Arc::new(log))
+    }
+
+    /// Removes what partitions that have left it behind: directories with nothing in them. Only before
+    /// anybody works here.
+    fn prune(&self, topic: TopicId) -> Result<bool, StoreError> {
+        let dir = layout::topic_dir(topic);
+        let mut left = false;
+        for entry in self.disk.list(&dir)? {
+            let path = dir.join(&entry.name);
+            let own = entry.is_dir && layout::number::<u32>(&entry.name).is_some();
+            if own && self.disk.list(&path)?.is_empty() {
+                self.disk.remove_dir(&path)?;
+            } else {
+                left = true;
+            }
+        }
+        if !left {
+            self.disk.remove_dir(&dir)?;
+        }
+        Ok(left)
     }
 
     /// Makes the name of a log durable before records go into it: whoever gave it that name may have
@@ -194,6 +234,9 @@ impl PartitionStore for SegmentStore {
         let mut found = Found::default();
         let topics: Vec<u64> = self.numbered(Path::new(PARTITIONS), &mut found)?;
         for topic in topics.into_iter().map(TopicId) {
+            if !self.prune(topic)? {
+                continue;
+            }
             let partitions: Vec<u32> = self.numbered(&layout::topic_dir(topic), &mut found)?;
             for index in partitions {
                 let p = PartitionId { topic, index };
@@ -249,7 +292,7 @@ impl PartitionStore for SegmentStore {
         base: Offset,
         position: u64,
     ) -> Result<Box<dyn StageWriter>, StoreError> {
-        writer::begin(&*self.disk, &self.staging(p)?, base, position)
+        writer::begin(&*self.disk, &self.staging(p)?, self.syncer.as_ref(), base, position)
     }
 
     fn staged(&self, p: PartitionId) -> Result<Vec<Staged>, StoreError> {
@@ -266,7 +309,8 @@ impl PartitionStore for SegmentStore {
     /// Order: the named files; their names; the manifest; the directories above.
     fn checkpoint(&self, manifest: &Manifest) -> Result<(), StoreError> {
         let p = manifest.partition;
-        lock(&*self.staging(p)?).checkpoint(&*self.disk, manifest)?;
+        let staging = self.staging(p)?;
+        staging::checkpoint(&staging, &*self.disk, manifest)?;
         self.disk.sync_dir(&layout::partition_dir(p))?;
         self.sync_parents(p)?;
         Ok(())
@@ -274,7 +318,10 @@ impl PartitionStore for SegmentStore {
 
     /// Order: the manifest; then files are removed, cut and synced; then their names.
     fn trim_staging(&self, p: PartitionId, keep: &[Staged]) -> Result<(), StoreError> {
-        lock(&*self.staging(p)?).trim(&*self.disk, keep)
+        let staging = self.staging(p)?;
+        let turn = Arc::clone(&lock(&staging).turn);
+        let _turn = lock(&turn);
+        lock(&staging).trim(&*self.disk, keep)
     }
 
     fn verify(&self, p: PartitionId, boundary: &Boundary) -> Result<Verified, StoreError> {

@@ -5,17 +5,18 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use narad_core::ids::{ByteCount, Offset, PartitionId};
 use narad_core::partition::{Checksum, Manifest, Staged};
 use narad_core::planted::{Bug, is_planted};
 
+use super::behind::Written;
 use super::{Problem, StoreError, layout, manifest};
-use crate::disk::{self, Disk, DiskError, DiskFile, Open};
+use crate::disk::{self, Disk, DiskError, Open};
 use crate::log::check::Checker;
 use crate::log::side::{remove_if_present, segment_path};
-use crate::log::{FormatError, check_segment};
+use crate::log::{FormatError, check_segment, lock};
 
 /// One partition's copy, as known in memory.
 #[derive(Debug)]
@@ -24,6 +25,9 @@ pub(super) struct Staging {
     pub(super) dir: PathBuf,
     manifest: Result<Option<Manifest>, FormatError>,
     pub(super) extents: BTreeMap<Offset, StagedExtent>,
+    /// Held by whoever changes what is durable, one after the other, across syncs; taken before this
+    /// copy's own mutex, which is not.
+    pub(super) turn: Arc<Mutex<()>>,
 }
 
 /// How far one extent is staged.
@@ -34,9 +38,8 @@ pub(super) struct StagedExtent {
     /// The check of those bytes; `None` if only the manifest vouches for them, and while a writer
     /// has it.
     pub(super) checker: Option<Checker>,
-    /// The file, if it has bytes that no sync has covered. The same handle wrote them, so that a
-    /// failed write-back is reported to it.
-    pub(super) unsynced: Option<Arc<dyn DiskFile>>,
+    /// The file, if it has bytes that no sync has covered.
+    pub(super) unsynced: Option<Arc<Written>>,
     pub(super) busy: bool,
 }
 
@@ -44,6 +47,56 @@ impl StagedExtent {
     pub(super) fn staged(&self, base: Offset) -> Staged {
         Staged { base, bytes: ByteCount(self.bytes), checksum: self.checksum }
     }
+
+    pub(super) fn has(&self, file: &Arc<Written>) -> bool {
+        self.unsynced.as_ref().is_some_and(|ours| Arc::ptr_eq(ours, file))
+    }
+}
+
+/// A file that is to be synced up to a length.
+#[derive(Debug)]
+pub(super) struct Unsynced {
+    base: Offset,
+    bytes: u64,
+    file: Arc<Written>,
+}
+
+impl Unsynced {
+    /// Syncs it, or finds that this was done behind its writer.
+    pub(super) fn sync(&self, disk: &dyn Disk) -> Result<(), DiskError> {
+        if is_planted(Bug::CopyNotSynced) {
+            return Ok(());
+        }
+        self.file.sync(self.bytes, disk.syncs_behind())
+    }
+}
+
+/// Makes the extents that a manifest names durable, then the manifest. Whoever writes meanwhile need
+/// not wait for a sync.
+pub(super) fn checkpoint(
+    staging: &Mutex<Staging>,
+    disk: &dyn Disk,
+    manifest: &Manifest,
+) -> Result<(), StoreError> {
+    let turn = Arc::clone(&lock(staging).turn);
+    let _turn = lock(&turn);
+    let (dir, files) = {
+        let staging = lock(staging);
+        (staging.dir.clone(), staging.unsynced_of(manifest)?)
+    };
+    disk.create_dir_all(&dir)?;
+    for file in files {
+        let outcome = file.sync(disk);
+        let is_left = lock(staging).synced(disk, &file, outcome)?;
+        if is_left {
+            // What the broker's readers use has better use for the memory.
+            file.file.file().evict(0, file.bytes);
+        }
+    }
+    disk.sync_dir(&dir)?;
+    disk::write_atomically(disk, &manifest::path(&dir), &manifest::encode(manifest))?;
+    lock(staging).vouched_by(manifest);
+    Ok(())
 }
 
 impl Staging {
@@ -79,7 +132,8 @@ impl Staging {
                 manifest.extents = vouched;
             }
         }
-        Ok((Self { partition: p, dir, manifest: found, extents }, problems))
+        let turn = Arc::default();
+        Ok((Self { partition: p, dir, manifest: found, extents, turn }, problems))
     }
 
     pub(super) fn manifest(&self) -> Option<&Manifest> {
@@ -111,7 +165,7 @@ impl Staging {
         self.check_readable()?;
         for (&base, extent) in &mut self.extents {
             if extent.checker.is_none() && !extent.busy {
-                let checker = check_segment(disk, &self.dir, base, extent.bytes)?;
+                let checker = check_segment(disk, &self.dir, base, extent.bytes)?.without_index();
                 if checker.fed() != extent.bytes || checker.checksum() != extent.checksum {
                     return Err(StoreError::Corrupt { base });
                 }
@@ -121,51 +175,78 @@ impl Staging {
         Ok(())
     }
 
-    /// Makes the named extents durable, then the manifest.
-    pub(super) fn checkpoint(
-        &mut self,
-        disk: &dyn Disk,
-        manifest: &Manifest,
-    ) -> Result<(), StoreError> {
+    /// Returns the files that a manifest needs durable, each with how much of it.
+    ///
+    /// # Errors
+    ///
+    /// If the manifest names what is not there.
+    pub(super) fn unsynced_of(&self, manifest: &Manifest) -> Result<Vec<Unsynced>, StoreError> {
         self.check_readable()?;
+        let mut files = Vec::new();
         for staged in &manifest.extents {
-            let extent = self.extents.get(&staged.base);
-            let vouched = extent.is_some_and(|extent| {
+            let extent = self.extents.get(&staged.base).filter(|extent| {
                 extent.bytes > staged.bytes.0 || extent.staged(staged.base) == *staged
             });
-            if !vouched {
+            let Some(extent) = extent else {
                 return Err(StoreError::NotStaged { base: staged.base });
+            };
+            if let Some(file) = &extent.unsynced {
+                let file = Arc::clone(file);
+                files.push(Unsynced { base: staged.base, bytes: staged.bytes.0, file });
             }
         }
-        disk.create_dir_all(&self.dir)?;
-        for staged in &manifest.extents {
-            self.sync_extent(disk, staged.base)?;
+        Ok(files)
+    }
+
+    /// Takes the outcome of a sync, and returns whether the file is left alone from now on. After a
+    /// failure the extent's bytes are unknown and a second sync would prove nothing, so the extent
+    /// goes (H17).
+    pub(super) fn synced(
+        &mut self,
+        disk: &dyn Disk,
+        &Unsynced { base, ref file, .. }: &Unsynced,
+        outcome: Result<(), DiskError>,
+    ) -> Result<bool, StoreError> {
+        if let Err(source) = outcome {
+            self.discard(disk, base, file)?;
+            return Err(StoreError::Lost { base, source });
         }
-        disk.sync_dir(&self.dir)?;
-        disk::write_atomically(disk, &manifest::path(&self.dir), &manifest::encode(manifest))?;
-        self.manifest = Ok(Some(manifest.clone()));
+        // The last one is read when the copy becomes a log.
+        let is_last = self.extents.last_key_value().is_some_and(|(last, _)| *last == base);
+        let ours = self.extents.get_mut(&base).filter(|extent| !extent.busy && extent.has(file));
+        let Some(extent) = ours.filter(|_| file.is_clean()) else { return Ok(false) };
+        extent.unsynced = None;
+        Ok(!is_last)
+    }
+
+    /// Removes an extent whose bytes are unknown, unless another has taken its place.
+    pub(super) fn discard(
+        &mut self,
+        disk: &dyn Disk,
+        base: Offset,
+        file: &Arc<Written>,
+    ) -> Result<(), StoreError> {
+        if self.extents.get(&base).is_some_and(|extent| extent.has(file)) {
+            self.extents.remove(&base);
+            remove_if_present(disk, &segment_path(&self.dir, base))?;
+        }
         Ok(())
     }
 
-    /// Syncs one extent. After a failure its bytes are unknown and a second sync would prove
-    /// nothing, so the extent goes (H17).
+    /// Notes that a manifest is durable.
+    pub(super) fn vouched_by(&mut self, manifest: &Manifest) {
+        self.manifest = Ok(Some(manifest.clone()));
+    }
+
+    /// Syncs one extent, for a caller that holds this copy's mutex anyway.
     pub(super) fn sync_extent(&mut self, disk: &dyn Disk, base: Offset) -> Result<(), StoreError> {
-        let Some(extent) = self.extents.get_mut(&base) else {
+        let Some(extent) = self.extents.get(&base) else {
             return Err(StoreError::NotStaged { base });
         };
-        let Some(file) = &extent.unsynced else { return Ok(()) };
-        if is_planted(Bug::CopyNotSynced) {
-            return Ok(());
-        }
-        if let Err(source) = file.sync() {
-            self.extents.remove(&base);
-            remove_if_present(disk, &segment_path(&self.dir, base))?;
-            return Err(StoreError::Lost { base, source });
-        }
-        if !extent.busy {
-            extent.unsynced = None;
-        }
-        Ok(())
+        let Some(file) = extent.unsynced.clone() else { return Ok(()) };
+        let unsynced = Unsynced { base, bytes: extent.bytes, file };
+        let outcome = unsynced.sync(disk);
+        self.synced(disk, &unsynced, outcome).map(|_| ())
     }
 
     /// Keeps at most what `keep` says.

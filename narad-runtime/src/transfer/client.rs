@@ -109,13 +109,15 @@ impl Client {
         cancel: &CancelFlag,
     ) -> Result<CopyReport, TransferError> {
         let mut report = CopyReport::default();
-        let mut buffer = vec![0; BUFFER_BYTES];
+        sink.expect(bytes).map_err(|error| TransferError::Sink { received: 0, error })?;
+        let mut buffer = std::mem::take(&mut stream.buffer);
+        buffer.resize(BUFFER_BYTES, 0);
         while report.bytes < bytes {
             let received = report.bytes;
             let left = usize::try_from(bytes - received).unwrap_or(usize::MAX);
             let piece = self.throttle.piece(buffer.len()).min(left);
             let read = stream
-                .read(&mut buffer[..piece], cancel)
+                .read_much(&mut buffer[..piece], cancel)
                 .map_err(|error| transfer_error(&error, received))?;
             report.throttled += self
                 .throttle
@@ -124,6 +126,7 @@ impl Client {
             sink.write(&buffer[..read]).map_err(|error| TransferError::Sink { received, error })?;
             report.bytes += read as u64;
         }
+        stream.buffer = buffer;
         Ok(report)
     }
 

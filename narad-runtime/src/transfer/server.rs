@@ -2,15 +2,27 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::io;
 use std::net::{Shutdown, TcpStream};
+use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use super::head::CopyHead;
 use super::stream::{Stream, StreamError};
-use super::{BUFFER_BYTES, CancelFlag, CopyRequest, Settings, Source, SourceError, Throttle};
+use super::{
+    BUFFER_BYTES, CancelFlag, CopyRequest, ExtentFile, Settings, Source, SourceError, Throttle,
+};
+use crate::disk::DiskFile;
 use crate::net::{Bulk, BulkConnection, lock, socket};
 use crate::wire::frame::{Decoder, Kind};
 use crate::wire::{DecodeError, Wire};
+
+/// Bytes that the system is told to send at once. It takes them in small steps anyway; this only says
+/// how often it is looked whether the server stops.
+const SEND_BYTES: usize = 1 << 20;
+
+/// Shortest range whose memory is given up again; of a shorter one nothing is known.
+const COLD_BYTES_MIN: u64 = 1 << 20;
 
 /// Serves ranges of this node's partitions. Give it to the transport as its bulk seam.
 pub struct Server {
@@ -187,25 +199,145 @@ fn answer(
     buffer: &mut [u8],
 ) -> Result<(), Closed> {
     let total = request.bytes.min(shared.settings.range_bytes_max);
-    let (mut read, total) = match begin(shared, request, total, buffer) {
+    match File::open(&*shared.source, request, total) {
+        Ok(Some(file)) => return answer_from(&file, shared, stream, request, buffer),
+        Ok(None) => {}
+        Err(error) => return send_head(shared, stream, CopyHead(Err(error))),
+    }
+    let (read, total) = match begin(shared, request, total, buffer) {
         Ok(begun) => begun,
         Err(error) => return send_head(shared, stream, CopyHead(Err(error))),
     };
     send_head(shared, stream, CopyHead(Ok(total)))?;
+    send_piece(shared, stream, &buffer[..read])?;
+    send_read(shared, stream, request, read as u64..total, buffer)
+}
+
+/// Has the system send a range of a file; what it will not send is read.
+fn answer_from(
+    file: &File,
+    shared: &Shared,
+    stream: &mut Stream,
+    request: &CopyRequest,
+    buffer: &mut [u8],
+) -> Result<(), Closed> {
+    send_head(shared, stream, CopyHead(Ok(file.bytes)))?;
+    let sent = send_file(file, shared, stream)?;
+    send_read(shared, stream, request, sent..file.bytes, buffer)?;
+    file.leave();
+    Ok(())
+}
+
+/// Sends as much of a file as the system will; that is all of it, unless it cannot send it at all.
+fn send_file(file: &File, shared: &Shared, stream: &mut Stream) -> Result<u64, Closed> {
+    let Some(descriptor) = file.file.descriptor() else { return Ok(0) };
     let mut sent = 0;
-    loop {
-        // A cancelled wait means that the server stops; the connection goes with it.
-        let bytes = read as u64;
-        shared.throttle.acquire(bytes, &shared.stop).map_err(|_| StreamError::Cancelled)?;
-        stream.write_all(&buffer[..read], &shared.stop)?;
-        sent += bytes;
-        if sent == total {
-            return Ok(());
+    while sent < file.bytes {
+        let left = saturated(file.bytes - sent);
+        let mut piece = shared.throttle.piece(SEND_BYTES).min(left);
+        pause(shared, piece)?;
+        while piece > 0 {
+            match stream.send_file(descriptor, file.position + sent, piece, &shared.stop) {
+                // The extent was cut after its bytes had been promised.
+                Ok(0) => return Err(SourceError::OutOfRange.into()),
+                Ok(moved) => {
+                    sent += moved as u64;
+                    piece -= moved;
+                }
+                Err(StreamError::Io(error)) if sent == 0 && is_unsupported(&error) => return Ok(0),
+                Err(error) => return Err(error.into()),
+            }
         }
-        read = read_piece(shared, request, sent, total - sent, buffer)?;
+    }
+    Ok(sent)
+}
+
+/// Reads and sends a range, counted from the first byte that was asked for.
+fn send_read(
+    shared: &Shared,
+    stream: &mut Stream,
+    request: &CopyRequest,
+    Range { start: mut sent, end: total }: Range<u64>,
+    buffer: &mut [u8],
+) -> Result<(), Closed> {
+    while sent < total {
+        let read = read_piece(shared, request, sent, total - sent, buffer)?;
         if read == 0 {
             // The extent was cut after its bytes had been promised: the head cannot be taken back.
             return Err(SourceError::OutOfRange.into());
+        }
+        send_piece(shared, stream, &buffer[..read])?;
+        sent += read as u64;
+    }
+    Ok(())
+}
+
+fn send_piece(shared: &Shared, stream: &mut Stream, piece: &[u8]) -> Result<(), Closed> {
+    pause(shared, piece.len())?;
+    Ok(stream.write_all(piece, &shared.stop)?)
+}
+
+/// Waits for the throttle. A wait is cancelled when the server stops; the connection goes with it.
+fn pause(shared: &Shared, bytes: usize) -> Result<(), Closed> {
+    let waited = shared.throttle.acquire(bytes as u64, &shared.stop);
+    waited.map_err(|_| StreamError::Cancelled)?;
+    Ok(())
+}
+
+fn is_unsupported(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported)
+}
+
+/// A range of a file that the system can send.
+struct File {
+    file: Arc<dyn DiskFile>,
+    position: u64,
+    /// How many bytes may be sent.
+    bytes: u64,
+    /// Whether nobody has used the range lately, so that only this copy brings it into memory.
+    is_cold: bool,
+}
+
+impl File {
+    /// Opens the file behind a request, and makes sure that its bytes are there.
+    fn open(
+        source: &dyn Source,
+        request: &CopyRequest,
+        total: u64,
+    ) -> Result<Option<Self>, SourceError> {
+        let CopyRequest { partition, base, position, .. } = *request;
+        if total == 0 {
+            return Ok(None);
+        }
+        let Some(ExtentFile { file, durable_bytes }) = source.open(partition, base, position)?
+        else {
+            return Ok(None);
+        };
+        let bytes = total.min(durable_bytes.saturating_sub(position));
+        if bytes == 0 {
+            return Err(SourceError::OutOfRange);
+        }
+        // What is close behind the last request was fetched with it, so the beginning says nothing.
+        let is_cold = bytes >= COLD_BYTES_MIN
+            && !file.is_cached(position + bytes / 2)
+            && !file.is_cached(position + bytes - 1);
+        for at in [position, position + bytes - 1] {
+            match file.read_at(at, &mut [0]) {
+                Ok(1) => {}
+                Ok(_) => return Err(SourceError::OutOfRange),
+                Err(error) => {
+                    tracing::error!(%partition, %base, %error, "cannot read for a copy");
+                    return Err(SourceError::Disk);
+                }
+            }
+        }
+        Ok(Some(Self { file, position, bytes, is_cold }))
+    }
+
+    /// Leaves the memory to those who used it before: what only this copy has brought in goes.
+    fn leave(&self) {
+        if self.is_cold {
+            self.file.evict(self.position, self.bytes);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
+use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use super::CancelFlag;
@@ -40,6 +41,8 @@ pub(crate) struct Stream {
     /// The protocol version of what is written.
     version: u8,
     stall: Duration,
+    /// Where a copy puts what it reads; kept from one to the next, so that its memory is fetched once.
+    pub(crate) buffer: Vec<u8>,
 }
 
 impl Stream {
@@ -47,7 +50,7 @@ impl Stream {
     pub(crate) fn new(inner: TcpStream, version: u8, stall: Duration) -> io::Result<Self> {
         inner.set_read_timeout(Some(SLICE))?;
         inner.set_write_timeout(Some(SLICE))?;
-        Ok(Self { inner, version, stall })
+        Ok(Self { inner, version, stall, buffer: Vec::new() })
     }
 
     /// Goes on in the protocol version that was agreed upon.
@@ -70,6 +73,38 @@ impl Stream {
             0 => Err(StreamError::Ended),
             read => Ok(read),
         }
+    }
+
+    /// Fills a buffer, so that few and even pieces are written from it, unless nothing comes for a
+    /// moment; reads at least one byte.
+    pub(crate) fn read_much(
+        &mut self,
+        buffer: &mut [u8],
+        cancel: &CancelFlag,
+    ) -> Result<usize, StreamError> {
+        let mut filled = self.read(buffer, cancel)?;
+        let begin = Instant::now();
+        while filled < buffer.len() && !cancel.is_cancelled() && begin.elapsed() < 4 * SLICE {
+            match self.inner.read(&mut buffer[filled..]) {
+                // The next read meets the end, or the error, again.
+                Ok(0) => break,
+                Ok(read) => filled += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => break,
+            }
+        }
+        Ok(filled)
+    }
+
+    /// Has the system send bytes of a file, and returns how many it took; zero at the file's end.
+    pub(crate) fn send_file(
+        &mut self,
+        file: BorrowedFd<'_>,
+        position: u64,
+        bytes: usize,
+        cancel: &CancelFlag,
+    ) -> Result<usize, StreamError> {
+        self.patiently(cancel, |stream| sendfile(stream, file, position, bytes))
     }
 
     /// Writes all bytes.
@@ -141,4 +176,20 @@ impl Stream {
             }
         }
     }
+}
+
+#[cfg(target_os = "linux")]
+fn sendfile(
+    stream: &TcpStream,
+    file: BorrowedFd<'_>,
+    mut position: u64,
+    bytes: usize,
+) -> io::Result<usize> {
+    Ok(rustix::fs::sendfile(stream, file, Some(&mut position), bytes)?)
+}
+
+/// Others have it, too, each with a meaning of its own.
+#[cfg(not(target_os = "linux"))]
+fn sendfile(_: &TcpStream, _: BorrowedFd<'_>, _: u64, _: usize) -> io::Result<usize> {
+    Err(io::ErrorKind::Unsupported.into())
 }

@@ -1,10 +1,11 @@
 //! The throttle: how many bytes a node may move per second, over all its copies.
 
 use std::fmt;
-use std::sync::{Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use super::CancelFlag;
+use crate::foreground::Foreground;
 use crate::net::lock;
 
 /// A waiting copy looks this often whether it was cancelled, and whether a clock that others drive
@@ -16,6 +17,9 @@ const BURST: Duration = Duration::from_millis(50);
 
 /// The longest wait that a lower rate may inherit from a higher one.
 const DEBT: Duration = Duration::from_secs(1);
+
+/// Time over which it is measured what copies reach.
+const PACE_WINDOW: Duration = Duration::from_millis(100);
 
 const NANOS: i128 = 1_000_000_000;
 
@@ -47,6 +51,10 @@ pub struct Throttle {
     clock: Box<dyn Fn() -> Duration + Send + Sync>,
     bucket: Mutex<Bucket>,
     changed: Condvar,
+    /// Whom the copies give way to.
+    foreground: Option<Arc<Foreground>>,
+    /// One that holds as well.
+    outer: Option<Arc<Throttle>>,
 }
 
 impl Throttle {
@@ -57,8 +65,30 @@ impl Throttle {
     /// Makes a throttle for a rate in bytes per second; 0 is unlimited. The clock is monotonic,
     /// with any origin.
     pub fn new(clock: impl Fn() -> Duration + Send + Sync + 'static, rate: u64) -> Self {
-        let bucket = Bucket { rate: effective(rate), balance: 0, at: clock() };
-        Self { clock: Box::new(clock), bucket: Mutex::new(bucket), changed: Condvar::new() }
+        let bucket = Bucket::new(effective(rate), clock());
+        Self {
+            clock: Box::new(clock),
+            bucket: Mutex::new(bucket),
+            changed: Condvar::new(),
+            foreground: None,
+            outer: None,
+        }
+    }
+
+    /// Has copies give way while producers suffer: they use the share of their rate that is left to
+    /// them then, or of what they last reached if they have no rate.
+    #[must_use]
+    pub fn yielding_to(mut self, foreground: Arc<Foreground>) -> Self {
+        self.foreground = Some(foreground);
+        self
+    }
+
+    /// Has another throttle hold as well: what a node receives is limited by itself, and together with
+    /// what it sends.
+    #[must_use]
+    pub fn within(mut self, outer: Arc<Self>) -> Self {
+        self.outer = Some(outer);
+        self
     }
 
     /// Makes a throttle that runs on the process's monotonic clock.
@@ -67,9 +97,9 @@ impl Throttle {
         Self::new(move || origin.elapsed(), rate)
     }
 
-    /// Returns the rate in bytes per second; 0 is unlimited.
+    /// Returns the rate in bytes per second, as it was given; 0 is unlimited.
     pub fn rate(&self) -> u64 {
-        lock(&self.bucket).rate
+        lock(&self.bucket).limit
     }
 
     /// Changes the rate, in bytes per second; 0 is unlimited.
@@ -86,12 +116,19 @@ impl Throttle {
     ///
     /// [`Cancelled`] if the flag is raised first; then nothing is owed.
     pub fn acquire(&self, bytes: u64, cancel: &CancelFlag) -> Result<Duration, Cancelled> {
+        let outer = match &self.outer {
+            Some(outer) => outer.acquire(bytes, cancel)?,
+            None => Duration::ZERO,
+        };
         let mut begin = None;
         let mut bucket = lock(&self.bucket);
         loop {
             let now = (self.clock)();
+            if let Some(foreground) = &self.foreground {
+                bucket.set_share(now, foreground.share());
+            }
             let Err(wait) = bucket.take(now, bytes) else {
-                return Ok(begin.map_or(Duration::ZERO, |begin| now.saturating_sub(begin)));
+                return Ok(outer + begin.map_or(Duration::ZERO, |begin| now.saturating_sub(begin)));
             };
             begin = begin.or(Some(now));
             if cancel.is_cancelled() {
@@ -105,6 +142,7 @@ impl Throttle {
     /// Returns how many bytes to move at once, up to `max`: so few that a slow copy still shows
     /// progress many times a second.
     pub(crate) fn piece(&self, max: usize) -> usize {
+        let max = self.outer.as_ref().map_or(max, |outer| outer.piece(max));
         match lock(&self.bucket).rate {
             0 => max,
             rate => usize::try_from(rate / 20).map_or(max, |piece| piece.clamp(1, max)),
@@ -125,16 +163,40 @@ const fn effective(rate: u64) -> u64 {
 /// The arithmetic, exact: the balance is in billionths of a byte.
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
+    /// The rate that was asked for.
+    limit: u64,
+    /// How much of it may be used, in thousandths.
+    share: u32,
+    /// What comes of both.
     rate: u64,
     balance: i128,
     at: Duration,
+    /// What copies reach while nothing holds them back, in bytes per second.
+    pace: u64,
+    /// Bytes since the pace was last looked at.
+    moved: u64,
+    paced_at: Duration,
 }
 
 impl Bucket {
+    fn new(rate: u64, now: Duration) -> Self {
+        Self {
+            limit: rate,
+            share: 1000,
+            rate,
+            balance: 0,
+            at: now,
+            pace: 0,
+            moved: 0,
+            paced_at: now,
+        }
+    }
+
     /// Takes bytes, or says how long to wait.
     fn take(&mut self, now: Duration, bytes: u64) -> Result<(), Duration> {
         self.refill(now);
         if self.rate == 0 {
+            self.observe(now, bytes);
             return Ok(());
         }
         if self.balance < 0 {
@@ -146,9 +208,42 @@ impl Bucket {
     }
 
     fn set_rate(&mut self, now: Duration, rate: u64) {
+        self.limit = rate;
+        self.change(now);
+    }
+
+    fn set_share(&mut self, now: Duration, share: u32) {
+        if share != self.share {
+            self.share = share;
+            self.change(now);
+        }
+    }
+
+    /// Goes on at the rate that limit and share come to.
+    fn change(&mut self, now: Duration) {
         self.refill(now);
+        let whole = if self.limit == 0 { self.pace } else { self.limit };
+        let rate = match (self.limit, self.share) {
+            (0, 1000) => 0,
+            (_, share) => u128::from(whole) * u128::from(share) / 1000,
+        };
+        let rate = effective(u64::try_from(rate).unwrap_or(u64::MAX));
+        if self.rate == 0 {
+            (self.moved, self.paced_at) = (0, now);
+        }
         self.rate = rate;
         self.balance = if rate == 0 { 0 } else { self.balance.max(-worth(rate, DEBT)) };
+    }
+
+    /// Measures what copies reach without a limit.
+    fn observe(&mut self, now: Duration, bytes: u64) {
+        self.moved += bytes;
+        let elapsed = now.saturating_sub(self.paced_at);
+        if elapsed >= PACE_WINDOW {
+            let pace = u128::from(self.moved) * 1_000_000_000 / elapsed.as_nanos();
+            self.pace = u64::try_from(pace).unwrap_or(u64::MAX);
+            (self.moved, self.paced_at) = (0, now);
+        }
     }
 
     fn refill(&mut self, now: Duration) {
@@ -168,7 +263,6 @@ fn worth(rate: u64, time: Duration) -> i128 {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use proptest::prelude::*;
@@ -200,7 +294,7 @@ mod tests {
         ) {
             // Few enough steps for a test.
             let piece = piece.max(rate / 1000);
-            let mut bucket = Bucket { rate, balance: 0, at: Duration::ZERO };
+            let mut bucket = Bucket::new(rate, Duration::ZERO);
             let mut now = Duration::ZERO;
             let moved = run(&mut bucket, &mut now, Duration::from_secs(seconds), piece);
             let due = rate * seconds;
@@ -212,7 +306,7 @@ mod tests {
     #[test]
     fn a_change_counts_from_its_moment() {
         let rate = 1 << 20;
-        let mut bucket = Bucket { rate, balance: 0, at: Duration::ZERO };
+        let mut bucket = Bucket::new(rate, Duration::ZERO);
         let mut now = Duration::ZERO;
         let second = Duration::from_secs(1);
         let before = run(&mut bucket, &mut now, second, 4096);
@@ -224,7 +318,7 @@ mod tests {
 
     #[test]
     fn a_debt_of_a_higher_rate_does_not_outlast_a_second() {
-        let mut bucket = Bucket { rate: 1 << 30, balance: 0, at: Duration::ZERO };
+        let mut bucket = Bucket::new(1 << 30, Duration::ZERO);
         assert_eq!(bucket.take(Duration::ZERO, 1 << 30), Ok(()));
         bucket.set_rate(Duration::ZERO, Throttle::RATE_MIN);
         assert_eq!(bucket.take(Duration::ZERO, 1), Err(Duration::from_secs(1)));
@@ -232,7 +326,7 @@ mod tests {
 
     #[test]
     fn an_idle_throttle_gathers_no_more_than_a_burst() {
-        let mut bucket = Bucket { rate: 1 << 20, balance: 0, at: Duration::ZERO };
+        let mut bucket = Bucket::new(1 << 20, Duration::ZERO);
         bucket.refill(Duration::from_hours(1));
         assert_eq!(bucket.balance, worth(1 << 20, BURST));
         let now = Duration::from_hours(1);
@@ -250,6 +344,57 @@ mod tests {
     }
 
     const BURST_BYTES: usize = 1 << 18;
+
+    /// Copies that yield go at the share that is left to them, and at their rate again afterwards.
+    #[test]
+    fn a_share_scales_the_rate() {
+        let rate = 10 << 20;
+        let mut bucket = Bucket::new(rate, Duration::ZERO);
+        let mut now = Duration::ZERO;
+        let second = Duration::from_secs(1);
+        bucket.set_share(now, 200);
+        let yielding = run(&mut bucket, &mut now, second, 4096);
+        bucket.set_share(now, 1000);
+        let whole = run(&mut bucket, &mut now, 2 * second, 4096);
+        assert!(yielding.abs_diff(rate / 5) <= rate / 50, "{yielding}");
+        assert!(whole.abs_diff(rate) <= rate / 10, "{whole}");
+        assert_eq!(bucket.limit, rate);
+    }
+
+    /// Without a limit it is what they reached before that is shared.
+    #[test]
+    fn a_share_of_no_limit_is_one_of_what_was_reached() {
+        let mut bucket = Bucket::new(0, Duration::ZERO);
+        let mut now = Duration::ZERO;
+        for _ in 0..100 {
+            assert_eq!(bucket.take(now, 1 << 20), Ok(()));
+            now += Duration::from_millis(10);
+        }
+        bucket.set_share(now, 100);
+        let until = now + Duration::from_secs(1);
+        let moved = run(&mut bucket, &mut now, until, 64 << 10);
+        let due = 10 << 20;
+        assert!(moved.abs_diff(due) <= due / 10, "{moved}");
+        bucket.set_share(now, 1000);
+        assert_eq!(bucket.take(now, 1 << 40), Ok(()));
+        assert_eq!(bucket.take(now, 1 << 40), Ok(()));
+    }
+
+    #[test]
+    fn the_narrower_of_two_throttles_holds() {
+        let zero = || Duration::ZERO;
+        let outer = Arc::new(Throttle::new(zero, 0));
+        let inner = Throttle::new(zero, 4 << 20).within(Arc::clone(&outer));
+        let cancel = CancelFlag::default();
+        assert_eq!(inner.acquire(1 << 20, &cancel), Ok(Duration::ZERO));
+        cancel.cancel();
+        assert_eq!(inner.acquire(1, &cancel), Err(Cancelled));
+        inner.set_rate(0);
+        outer.set_rate(1 << 20);
+        assert!(inner.piece(BURST_BYTES) < BURST_BYTES);
+        assert_eq!(outer.acquire(1 << 20, &CancelFlag::default()), Ok(Duration::ZERO));
+        assert_eq!(inner.acquire(1, &cancel), Err(Cancelled));
+    }
 
     /// Waiters hear of a new rate at once, on whatever clock.
     #[test]

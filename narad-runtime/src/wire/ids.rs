@@ -170,6 +170,9 @@ impl Coded for Policy {
             lease_margin: Some(self.lease_margin.to_message()),
             dead_timeout: Some(self.dead_timeout.to_message()),
             force_promote_after: Some(self.force_promote_after.to_message()),
+            copy_in_bytes_per_second: self.copy_in_bytes_per_second,
+            copy_out_bytes_per_second: self.copy_out_bytes_per_second,
+            cluster_copy_rate_bytes_per_second: self.cluster_copy_rate_bytes_per_second,
         }
     }
 
@@ -187,6 +190,9 @@ impl Coded for Policy {
             lease_margin: nested(message.lease_margin)?,
             dead_timeout: nested(message.dead_timeout)?,
             force_promote_after: nested(message.force_promote_after)?,
+            copy_in_bytes_per_second: message.copy_in_bytes_per_second,
+            copy_out_bytes_per_second: message.copy_out_bytes_per_second,
+            cluster_copy_rate_bytes_per_second: message.cluster_copy_rate_bytes_per_second,
         })
     }
 }

@@ -100,15 +100,19 @@ fn digest() -> impl Strategy<Value = Digest> {
 pub(crate) fn policy() -> impl Strategy<Value = Policy> {
     let counts = (any::<u32>(), any::<u32>(), any::<u32>(), any::<u32>(), any::<u32>());
     let spans = (span(), span(), span(), span());
-    (counts, spans, any::<bool>(), int(), any::<u32>()).prop_map(
-        |(counts, spans, paused, copy_rate_bytes_per_second, clock_rate_error_percent)| Policy {
+    let rates = (int(), int(), int(), int());
+    (counts, spans, any::<bool>(), rates, any::<u32>()).prop_map(
+        |(counts, spans, paused, rates, clock_rate_error_percent)| Policy {
             max_in_flight: counts.0,
             moves_per_source: counts.1,
             moves_per_destination: counts.2,
             min_voters: counts.3,
             voters_max: counts.4,
             paused,
-            copy_rate_bytes_per_second,
+            copy_rate_bytes_per_second: rates.0,
+            copy_in_bytes_per_second: rates.1,
+            copy_out_bytes_per_second: rates.2,
+            cluster_copy_rate_bytes_per_second: rates.3,
             clock_rate_error_percent,
             lease: spans.0,
             lease_margin: spans.1,

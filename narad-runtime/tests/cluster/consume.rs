@@ -126,7 +126,16 @@ async fn what_was_in_flight_comes_again_at_the_next_owner() {
     assert_eq!(acked, [Settled::Acked]);
     let misdirected = next.settle(TOPIC, held[1..2].to_vec(), Settle::Ack).await.unwrap();
     let at = |name: &str| Some(cluster.servers[name].http_addr().to_string());
-    assert_eq!(misdirected, [Settled::Moved { owner: at(&owner) }]);
+    let not_owner = ServiceError::NotOwner { owner: at(&owner) };
+    assert_eq!(misdirected, [Settled::Unavailable(not_owner)]);
+    // An epoch that has not begun is nobody's.
+    let reign = held[0].handle.epoch.next();
+    let acks = AckSet { up_to: Some(Offset(1)), offsets: Vec::new() };
+    let ahead = source.ack(TOPIC, 0, reign, acks).await.unwrap_err();
+    assert!(matches!(ahead, ServiceError::Invalid(_)), "{ahead}");
+    let from = Position::Offset { at: Offset(0), epoch: Some(reign) };
+    let ahead = source.fetch(TOPIC, 0, from, 1 << 20, Duration::ZERO).await.unwrap_err();
+    assert!(matches!(ahead, ServiceError::Invalid(_)), "{ahead}");
 
     move_to(&cluster, &other).await;
     for how in

@@ -141,6 +141,17 @@ impl Cluster {
         Vec::new()
     }
 
+    /// Returns the samples that a node tells a Prometheus server.
+    pub(crate) async fn scrape(&self, name: &str) -> BTreeMap<String, f64> {
+        let text = self.servers[name].service().metrics().await.unwrap();
+        let samples = text.lines().filter(|line| !line.starts_with('#'));
+        let sample = |line: &str| {
+            let (name, value) = line.rsplit_once(' ')?;
+            Some((name.to_owned(), value.parse().ok()?))
+        };
+        samples.filter_map(sample).collect()
+    }
+
     /// Returns how many partitions each node owns.
     pub(crate) async fn owned(&self) -> BTreeMap<String, u64> {
         for server in self.servers.values() {

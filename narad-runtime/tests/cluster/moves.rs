@@ -30,4 +30,15 @@ async fn a_joining_node_gets_its_share_with_every_record() {
         .await;
         assert_eq!(&cluster.read("orders", partition).await, expected);
     }
+    // What has moved, who leads and what the newcomer owns is in the metrics.
+    let scraped = cluster.scrape("n4").await;
+    let moved = scraped["narad_moves_total{outcome=\"moved\"}"];
+    assert!(moved >= 1.0, "{scraped:?}");
+    assert!((scraped["narad_freeze_seconds_count"] - moved).abs() < 0.5, "{scraped:?}");
+    assert!(scraped["narad_partitions{state=\"owned\"}"] >= 1.0, "{scraped:?}");
+    let mut leaders = 0.0;
+    for node in ["n1", "n2", "n3", "n4"] {
+        leaders += cluster.scrape(node).await["narad_leader"];
+    }
+    assert!((leaders - 1.0).abs() < 0.5, "{leaders} leaders");
 }

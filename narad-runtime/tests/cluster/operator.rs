@@ -405,7 +405,7 @@ async fn a_node_that_never_comes_back_is_taken_out() {
     .await;
     let (code, _, err) = narad(&cluster, &["cluster", "forget", "n4", "--yes"]).await;
     assert_eq!(code, ExitCode::Refused, "it still owns a partition");
-    assert!(err.contains("its disk alone holds 1 partitions"), "{err}");
+    assert!(err.contains("its disk alone holds"), "{err}");
     assert!(client.status(Read::Barrier).await.unwrap().drains.is_empty(), "nothing was changed");
 
     let routes = client.topic(TOPIC).await.unwrap().routes;

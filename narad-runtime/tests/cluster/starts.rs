@@ -55,3 +55,20 @@ async fn lost_partitions_are_not_taken_for_empty_ones() {
     let refused = run(root.path()).await;
     assert!(matches!(refused, Err(ServerError::Store(StoreError::NoPartitions { .. }))));
 }
+
+/// A node that is told to ask itself is told so, at once and by that name, and may be started otherwise
+/// then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_does_not_wait_to_be_admitted_by_itself() {
+    let root = TempDir::new().unwrap();
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let own = format!("127.0.0.1:{port}");
+    let mut settings = settings(root.path(), "n1");
+    settings.listen.peer.clone_from(&own);
+    let refused = Server::start(&settings, Start::Join(vec![own.clone()])).await.unwrap_err();
+    assert!(
+        matches!(&refused, ServerError::JoinsItself { address } if *address == own),
+        "{refused}"
+    );
+    run(root.path()).await.unwrap();
+}

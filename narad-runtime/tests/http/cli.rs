@@ -13,6 +13,7 @@ use crate::fake::{Cluster, Fault, Running, member, record};
 use crate::golden::{copying, planned};
 
 mod publishing;
+mod receiving;
 
 #[derive(Clone, Default)]
 struct Buffer(Arc<Mutex<Vec<u8>>>);
@@ -115,7 +116,7 @@ fn what_is_no_command_line_is_refused() {
         &["sub", "orders", "--from", "here"],
         &["sub", "orders", "--wait", "5"],
         &["sub", "orders", "--visibility", "0s"],
-        &["sub", "orders", "--partition", "0"],
+        &["sub", "orders", "--max", "0"],
         &["sub", "orders", "--follow", "--wait", "5s"],
         &["sub", "orders", "--from", "0", "--from-beginning"],
     ];
@@ -163,7 +164,8 @@ async fn the_manual_is_written() {
 async fn members_are_a_table_for_people_and_json_for_programs() {
     let cluster = Cluster::new();
     let leaving = MemberView { draining: true, outbound_moves: 2, ..member("narad-4", 4) };
-    cluster.change(|state| state.members = vec![member("narad-1", 1), leaving]);
+    // In the order in which they have joined.
+    cluster.change(|state| state.members = vec![leaving, member("narad-1", 1)]);
     let node = cluster.start("narad-1").await;
     let ran = narad(&node, &["cluster", "members"]).await;
     assert_eq!(
@@ -175,7 +177,7 @@ async fn members_are_a_table_for_people_and_json_for_programs() {
     assert_eq!((ran.code, ran.err.as_str()), (ExitCode::Success, ""));
     let ran = piped(&node, "", &["cluster", "members"]).await;
     let json: serde_json::Value = serde_json::from_str(&ran.out).expect("json");
-    assert_eq!(json["members"][1]["id"], "narad-4");
+    assert_eq!(json["members"][0]["id"], "narad-4");
     assert_eq!(ran.out.lines().count(), 1);
     assert!(narad(&node, &["--json", "cluster", "members"]).await.out.starts_with("{\n"));
     assert!(piped(&node, "", &["cluster", "members", "-o", "table"]).await.out.starts_with("ID "));

@@ -265,3 +265,40 @@ async fn what_nobody_accepts_ends_with_a_reason() {
     assert!(last.contains("decommissioned"), "{last}");
     assert!(cluster.values("orders", 0).is_empty());
 }
+
+/// Whoever looks on can tell what is waited for, and at whom, while it is tried again.
+#[tokio::test]
+async fn what_is_waited_for_can_be_seen() {
+    let cluster = Cluster::new();
+    let a = cluster.start("a").await;
+    cluster.topic("orders", &["a", "b"]);
+    cluster.change(|state| drop(state.addrs.insert("b".into(), "127.0.0.1:1".into())));
+    let (owner, any) = (by_owner(), ProducerOptions::default());
+    for (options, fault, partition, why) in [
+        (owner, None, 1, "the owner of partition 1 cannot be reached: 127.0.0.1:1"),
+        (any, Some(ServiceError::DiskFull), 0, "the node's disk is full"),
+    ] {
+        let faults = fault.into_iter().map(Fault::Refuse).cycle().take(999);
+        cluster.change(|state| state.faults = faults.collect());
+        let producer = a.client().producer("orders", options);
+        assert_eq!(producer.waiting(), []);
+        let batch = [record("x")];
+        let sending = producer.send(Placement::Pinned(partition), &batch);
+        let seen = async {
+            loop {
+                if let [waiting] = &producer.waiting()[..]
+                    && waiting.why.contains(why)
+                {
+                    assert_eq!(waiting.partition, Some(partition));
+                    break;
+                }
+                tokio::task::yield_now().await;
+            }
+            cluster.change(|state| state.faults.clear());
+            cluster.partition("orders", 1, |row| row.owner = "a".into());
+        };
+        let (sent, ()) = tokio::join!(sending, seen);
+        sent.expect("it goes on");
+        assert_eq!(producer.waiting(), []);
+    }
+}

@@ -123,7 +123,11 @@ async fn what_becomes_of_one_handle_does_not_depend_on_another() {
     cluster.partition("orders", 2, |row| row.records = vec![record("x")]);
     let [here, there] = ["partition=0", "partition=2"];
     let (here, there) = (hand_out(&router, here).await, hand_out(&router, there).await);
-    cluster.partition("orders", 2, |row| row.owner = "b".into());
+    cluster.partition("orders", 2, |row| {
+        row.owner = "b".into();
+        row.epoch = 2;
+        row.reigned.insert(1, "a".into());
+    });
     cluster.partition("orders", 0, |row| {
         row.epoch = 2;
         row.reign_starts.insert(2, 1);
@@ -139,13 +143,34 @@ async fn what_becomes_of_one_handle_does_not_depend_on_another() {
         handles(&there)[0],
         ticket(8, 0, 1, 0).to_string(),
         ticket(7, 0, 2, 3).to_string(),
+        ticket(7, 1, 1, 0).to_string(),
     ]});
-    let expected = ["acked", "other_epoch", "moved", "other_topic", "out_of_range"];
+    let expected = ["acked", "other_epoch", "moved", "other_topic", "out_of_range", "not_owner"];
     let reply = post(&router, "ack", all.clone()).await;
     assert_eq!(reply.body["results"][2]["owner"], "10.0.0.2:7401");
     assert_eq!(reply.body["results"][2]["retryable"], true);
+    assert_eq!(reply.body["results"][5]["owner"], "10.0.0.2:7401");
     assert_eq!(reply.body["results"][1].get("retryable"), None);
     assert_eq!(codes(&router, "ack", all).await[1..], expected[1..]);
+}
+
+/// R36: whoever takes a handle to a node that never had it is told the right one, as with every other
+/// request.
+#[tokio::test]
+async fn a_handle_of_another_nodes_partition_is_answered_with_its_owner() {
+    let (_, router) = cluster();
+    let handle = Handle { epoch: Epoch(1), offset: Offset(0), delivery: Delivery(1) };
+    let ticket = Ticket { topic: TopicId(7), partition: 1, handle }.to_string();
+    for (what, body) in [
+        ("ack", json!({"handles": [ticket, ticket]})),
+        ("nack", json!({"handles": [ticket]})),
+        ("extend", json!({"handles": [ticket], "visibility": "1s"})),
+    ] {
+        let reply = post(&router, what, body).await;
+        assert_eq!(error(&reply), (421, "not_owner", true), "{what}");
+        let location = format!("http://10.0.0.2:7401/v1/topics/orders/{what}");
+        assert_eq!(reply.headers[header::LOCATION], location);
+    }
 }
 
 /// Any partition that the node serves, in one request; the owner's address if there is none.
@@ -246,11 +271,17 @@ async fn what_cannot_be_meant_is_refused_before_anything_is_done() {
         "partition=0&from=committed&visibility=1s",
         "from=0",
         "partition=0&epoch=1",
+        // Misspelt, these would reserve records, or for a time that nobody asked for.
+        "partition=0&form=0",
+        "visiblity=10min",
+        "partition=0&partition=1",
+        "max_bytes=0",
     ];
     for query in queries {
         let reply = ask(&router, "GET", &format!("{MESSAGES}?{query}"), "").await;
         assert_eq!(error(&reply), (400, "bad_request", false), "{query}");
     }
+    assert_eq!(cluster.partition("orders", 0, |row| row.cursor().in_flight()), 0);
     let handed = hand_out(&router, "partition=0").await;
     let good = handles(&handed)[0];
     let cut = &good[..good.len() - 1];
@@ -266,6 +297,11 @@ async fn what_cannot_be_meant_is_refused_before_anything_is_done() {
         ("extend", json!({"handles": [good]})),
         ("extend", json!({"handles": [good], "visibility": "0s"})),
         ("nack", json!({"epoch": 1, "offsets": [1]})),
+        ("ack", json!({})),
+        ("ack", json!([])),
+        ("ack?partition=0", json!({"epoch": 1, "up_to": 1, "up_too": 2})),
+        ("ack?partition=0&force=true", json!({"epoch": 1, "up_to": 1})),
+        ("ack?partition=0", json!({"epoch": 1, "offsets": []})),
     ];
     for (what, body) in cases {
         let reply = post(&router, what, body.clone()).await;

@@ -51,6 +51,8 @@ pub(crate) struct Partition {
     pub(crate) fetches: u64,
     /// Where reigns began; at zero unless it is said here.
     pub(crate) reign_starts: BTreeMap<u64, u64>,
+    /// Whose past reigns were.
+    pub(crate) reigned: BTreeMap<u64, String>,
     cursor: Option<Cursor>,
 }
 
@@ -69,6 +71,7 @@ pub(crate) struct State {
     pub(crate) shown: operate::Shown,
     pub(crate) leaderless: bool,
     pub(crate) unregistered: bool,
+    pub(crate) removed: bool,
     /// What the next decommission is answered.
     pub(crate) decommission: Option<ServiceError>,
     pub(crate) faults: VecDeque<Fault>,
@@ -317,7 +320,8 @@ impl Node {
 impl Service for Node {
     async fn readiness(&self) -> Readiness {
         let ready = !self.cluster.state().unregistered;
-        Readiness { ready, waiting: (!ready).then(|| "waits for a leader".into()) }
+        let removed = self.cluster.state().removed;
+        Readiness { ready, removed, waiting: (!ready).then(|| "waits for a leader".into()) }
     }
 
     async fn members(&self, read: Read) -> Result<Vec<MemberView>, ServiceError> {
@@ -409,7 +413,7 @@ impl Service for Node {
             return Err(ServiceError::UnknownMember(to.into()));
         }
         self.owned(topic, partition, |row| {
-            row.owner = to.into();
+            row.reigned.insert(row.epoch, std::mem::replace(&mut row.owner, to.into()));
             row.epoch += 1;
             Ok(())
         })
@@ -470,6 +474,9 @@ impl Service for Node {
         acks: AckSet,
     ) -> Result<(), ServiceError> {
         self.owned(topic, partition, |row| {
+            if row.epoch < epoch.0 {
+                return Err(ServiceError::Invalid("no such epoch has begun".into()));
+            }
             if row.epoch != epoch.0 {
                 return Err(ServiceError::StaleEpoch);
             }

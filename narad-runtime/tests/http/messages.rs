@@ -232,6 +232,47 @@ async fn what_cannot_be_understood_is_answered_with_400_or_415() {
     assert_eq!(error(&reply), (404, "unknown_partition", false));
 }
 
+/// Two keys are two keys, also where neither is text.
+#[tokio::test]
+async fn a_key_in_the_query_is_bytes() {
+    let (cluster, router) = cluster();
+    for key in ["%ff", "%fe", "a+b%2B", ""] {
+        let path = format!("{MESSAGES}?partition=0&key={key}");
+        let reply = ask_as(&router, "POST", &path, "text/plain", "x").await;
+        assert_eq!(reply.status, StatusCode::OK, "{}", reply.body);
+    }
+    let keys = cluster.partition("orders", 0, |row| {
+        row.records.iter().map(|one| one.key.clone().expect("a key").to_vec()).collect::<Vec<_>>()
+    });
+    assert_eq!(keys, [&b"\xff"[..], b"\xfe", b"a b+", b""]);
+    // Also on the way to the owner.
+    let keys = (0..=255).map(|byte| format!("%{byte:02X}"));
+    let mut sent_on = 0;
+    for key in keys {
+        let reply = plain(&router, &format!("?key={key}"), "x").await;
+        if let Some(location) = reply.headers.get(header::LOCATION) {
+            let location = location.to_str().expect("text");
+            let as_sent = location.contains(&format!("&key={key}"));
+            let letter = u8::from_str_radix(&key[1..], 16).expect("hex");
+            assert!(as_sent || location.ends_with(&format!("&key={}", char::from(letter))));
+            sent_on += 1;
+        }
+    }
+    assert!(sent_on > 50, "{sent_on} of 256");
+}
+
+/// What `curl -d` sends is a form, and the answer says what to send instead.
+#[tokio::test]
+async fn a_body_of_an_unknown_kind_is_answered_with_the_known_ones() {
+    let (_, router) = cluster();
+    let kind = "application/x-www-form-urlencoded";
+    let reply = ask_as(&router, "POST", MESSAGES, kind, "hello").await;
+    assert_eq!(error(&reply), (415, "unsupported_media_type", false));
+    for known in ["text/plain", "application/octet-stream", "application/json"] {
+        assert!(reply.body["error"].as_str().expect("text").contains(known), "{}", reply.body);
+    }
+}
+
 /// Bodies under way may not take more memory than allowed, however many come at once.
 #[tokio::test]
 async fn a_body_for_which_there_is_no_room_is_turned_away() {

@@ -75,6 +75,34 @@ fn is_draining(cluster: &Cluster) -> bool {
     cluster.state().members[1].draining
 }
 
+/// The page comes with what it needs, and may load nothing else.
+#[tokio::test]
+async fn the_page_needs_nothing_from_elsewhere() {
+    let (_cluster, router) = cluster();
+    for (path, kind) in
+        [("/", "text/html"), ("/page.css", "text/css"), ("/page.js", "text/javascript")]
+    {
+        let reply = ask(&router, "GET", path, "").await;
+        assert_eq!(reply.status, StatusCode::OK);
+        let header = |name| reply.headers[name].to_str().expect("text").to_owned();
+        assert!(header(header::CONTENT_TYPE).starts_with(kind), "{path}");
+        assert!(
+            header(header::CONTENT_SECURITY_POLICY).starts_with("default-src 'none'"),
+            "{path}"
+        );
+    }
+}
+
+/// A scrape is answered in the type that the scraper asks for.
+#[tokio::test]
+async fn a_scrape_is_answered_as_text() {
+    let (_cluster, router) = cluster();
+    let reply = ask(&router, "GET", "/metrics", "").await;
+    assert_eq!(reply.status, StatusCode::OK);
+    let kind = reply.headers[header::CONTENT_TYPE].to_str().expect("text");
+    assert!(kind.starts_with("application/openmetrics-text; version=1.0.0"), "{kind}");
+}
+
 const DRAIN: &str = "/v1/cluster/members/narad-4/decommission";
 
 /// R82, R90, R94.
@@ -189,13 +217,17 @@ async fn a_node_is_ready_once_it_is_registered() {
     assert_eq!(error(&reply), (503, "not_ready", true));
     assert_eq!(reply.body["error"], "waits for a leader");
     assert_eq!(ask(&router, "GET", "/healthz", "").await.status, StatusCode::OK);
+    // Waiting for that would be in vain.
+    cluster.change(|state| state.removed = true);
+    let reply = ask(&router, "GET", "/readyz", "").await;
+    assert_eq!(error(&reply), (503, "not_a_member", false));
 }
 
 #[tokio::test]
 async fn whatever_is_wrong_with_a_request_has_the_one_shape() {
     let (_, router) = cluster();
     let cases = [
-        ("GET", "/", "", (404, "no_such_route", false)),
+        ("GET", "/page", "", (404, "no_such_route", false)),
         ("GET", "/v2/cluster/members", "", (404, "no_such_route", false)),
         ("PUT", "/v1/cluster/members", "", (405, "method_not_allowed", false)),
         ("GET", "/v1/cluster/members?stale=perhaps", "", (400, "bad_request", false)),
@@ -205,6 +237,9 @@ async fn whatever_is_wrong_with_a_request_has_the_one_shape() {
         ("POST", "/v1/topics", r#"{"name": "a", "partitions": 0}"#, (400, "invalid", false)),
         ("POST", "/v1/topics", r#"{"name": "a", "partitions": 100001}"#, (400, "invalid", false)),
         ("POST", "/v1/topics", r#"{"name": "a", "partition": 1}"#, (400, "bad_request", false)),
+        ("POST", "/v1/topics", r#"["a", 1, null]"#, (400, "bad_request", false)),
+        ("GET", "/v1/topics?stale=true&full=1", "", (400, "bad_request", false)),
+        ("DELETE", "/v1/topics/a?dry_run=true", "", (400, "bad_request", false)),
     ];
     for (method, path, body, expected) in cases {
         let reply = ask(&router, method, path, body).await;
@@ -212,6 +247,32 @@ async fn whatever_is_wrong_with_a_request_has_the_one_shape() {
     }
     let reply = ask(&router, "PUT", "/v1/cluster/members", "").await;
     assert_eq!(reply.headers[header::ALLOW], "GET,HEAD");
+    assert_eq!(ask(&router, "HEAD", "/v1/topics?steal=true", "").await.status, 400);
+    // A probe may ask whatever it likes.
+    assert_eq!(ask(&router, "GET", "/readyz?at=5", "").await.status, StatusCode::OK);
+}
+
+/// What is told is about the request, and in the words of its names.
+#[tokio::test]
+async fn an_error_speaks_of_the_request_and_not_of_the_program() {
+    let (_, router) = cluster();
+    let cases = [
+        ("GET", "/v1/cluster/members?stale=perhaps", "", "the query: stale: "),
+        ("GET", "/v1/topics?steal=true", "", r#"the query has "steal", but this path knows stale"#),
+        ("DELETE", "/v1/topics/a?x=1", "", "nothing: leave the query out"),
+        ("GET", "/v1/topics/%ff", "", "the topic in the path"),
+        ("POST", "/v1/topics", "[]", "must be a JSON object"),
+        ("POST", "/v1/topics/a/messages", r#"{"messages": [5]}"#, "expected an object, such as"),
+        ("POST", "/v1/topics/a/ack", "{}", "the body needs handles; or"),
+    ];
+    for (method, path, body, told) in cases {
+        let reply = ask(&router, method, path, body).await;
+        let error = reply.body["error"].as_str().expect("text");
+        assert!(reply.status == 400 && error.contains(told), "{method} {path}: {error}");
+        for word in ["eserialize", "struct", "URL"] {
+            assert!(!error.contains(word), "{method} {path}: {error}");
+        }
+    }
 }
 
 /// An embedder serves the API under a path of its own, beside its own routes.

@@ -83,14 +83,29 @@ async fn the_command_asks_before_anything_is_given_up() {
     let cluster = cluster();
     let node = cluster.start("narad-2").await;
     let ran = narad(&node, &["cluster", "declare-lost", "orders/0"]).await;
-    assert_eq!(ran.code, ExitCode::Usage);
-    assert!(
-        ran.err.contains("whatever only narad-1 holds") && ran.err.contains("--yes"),
-        "{}",
-        ran.err
-    );
+    assert_eq!((ran.code, ran.err.as_str()), (ExitCode::Success, ""));
+    for told in ["would go on at narad-2 from offset 0 on", "below offset 0", "--yes"] {
+        assert!(ran.out.contains(told), "{told}: {}", ran.out);
+    }
+    let ran = narad(&node, &["--json", "cluster", "declare-lost", "orders/0"]).await;
+    let told: serde_json::Value = serde_json::from_str(&ran.out).expect("json");
+    assert_eq!((&told["dry_run"], &told["start"]), (&json!(true), &json!(0)));
+    // Nothing would come of it, however it is asked.
+    for (place, code) in [
+        ("orders/1", ExitCode::Refused),
+        ("orders/9", ExitCode::NotFound),
+        ("x/0", ExitCode::NotFound),
+    ] {
+        for line in
+            [&["cluster", "declare-lost", place][..], &["cluster", "declare-lost", place, "--yes"]]
+        {
+            let ran = narad(&node, line).await;
+            assert_eq!((ran.code, ran.out.as_str()), (code, ""), "{line:?}: {}", ran.err);
+            assert!(!ran.err.contains("--yes"), "{}", ran.err);
+        }
+    }
     let ran = narad(&node, &["cluster", "declare-lost", "orders/1"]).await;
-    assert!(ran.err.contains("narad-2, which is alive"), "{}", ran.err);
+    assert!(ran.err.contains("narad-2 owns it and is not dead"), "{}", ran.err);
     let what = format!("narad-2/{ID}");
     let ran = narad(&node, &["cluster", "salvage", "drop", &what]).await;
     assert_eq!(ran.code, ExitCode::Usage);

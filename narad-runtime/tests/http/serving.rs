@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 
-use crate::fake::{Cluster, record};
+use crate::fake::{Cluster, Fault, record};
 use narad_runtime::client::{Placement, ProducerOptions};
 use narad_runtime::service::Read;
 
@@ -49,7 +49,17 @@ async fn silence_a_head_that_never_ends_and_a_body_that_never_ends_are_cut_off()
     exchange(&addr, b"GET /healthz HTTP/1.1\r\nhost").await;
     let body = b"POST /v1/topics/orders/messages HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\nx";
     let answer = exchange(&addr, body).await;
+    // Nothing was read, and so nothing was done.
+    assert!(answer.starts_with("HTTP/1.1 408") && answer.contains("request_timeout"), "{answer}");
+    assert!(answer.contains("\"retryable\":true"), "{answer}");
+    assert_eq!(cluster.values("orders", 0), [""; 0]);
+    // What was read may have been done.
+    cluster.change(|state| state.faults = [Fault::WriteAndHang].into());
+    let body = b"POST /v1/topics/orders/messages HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\
+        content-length: 1\r\n\r\nx";
+    let answer = exchange(&addr, body).await;
     assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("outcome_unknown"), "{answer}");
+    assert_eq!(cluster.values("orders", 0), ["x"]);
 }
 
 #[tokio::test]

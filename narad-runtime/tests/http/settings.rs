@@ -90,7 +90,7 @@ fn a_value_that_cannot_be_understood_is_named_with_what_is_allowed() {
         ("[copy]\nlag_bytes = 1.5", "a size"),
         ("[listen]\nhttp = \"localhost\"", "an address"),
         ("[listen]\nhttp = \"http://localhost:1\"", "an address"),
-        ("name = \"a b\"", "a name"),
+        ("name = \"a b\"", "such as narad-1: a name"),
         ("name = 4", "a name"),
         ("data_dir = \"\"", "a path"),
     ];
@@ -181,6 +181,7 @@ fn every_key_stands_in_the_commented_default_and_keeps_its_meaning() {
     let settings = read(&in_force.join("\n")).expect("settings");
     let Settings { policy, raft, log, http, connections, listen, .. } = Settings::default();
     assert_eq!(settings.peer_addr(), "192.0.2.1:7400");
+    assert_eq!(settings.http_addr(), "192.0.2.1:7401");
     assert_eq!((settings.policy, settings.raft, settings.log), (policy, raft, log));
     assert_eq!((settings.http, settings.connections), (http, connections));
     assert_eq!(settings.listen, listen);

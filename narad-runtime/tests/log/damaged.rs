@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use narad_core::ids::{Attempt, Digest, NodeId, Offset};
+use narad_core::ids::{Attempt, Digest, NodeId, Offset, PartitionId};
 use narad_core::partition::{Boundary, Position, Sidecar};
 use narad_runtime::disk::mem::Step;
 use narad_runtime::disk::{Disk as _, MemDisk, Open};
@@ -174,6 +174,52 @@ fn a_lost_beginning_is_told() {
     disk.remove_file(&segment(&dir, first.base.0)).expect("there");
     let log = store.open(P, born).expect("what is left opens");
     assert_eq!(log.recovery().lost_start, Some(first.base));
+}
+
+/// S11, H16, field fault 13: the small files beside a log save deliveries and name its lives; when they
+/// are damaged no record is out of reach, and no life is taken for an earlier one.
+#[test]
+fn damage_beside_a_log_does_not_take_the_log_away() {
+    let (disk, store, log) = source(4, 4);
+    let born = Attempt::birth(NodeId(1));
+    let dir = Path::new("partitions/7/2").join(born.to_string());
+    log.set_position(Position { committed: Some(Offset(3)), acked_ahead: vec![] }).expect("fine");
+    log.close().expect("works");
+    disk.rot(&dir.join("position"), 12, 4);
+    let log = store.open(P, born).expect("opens");
+    assert_eq!((log.position().committed, log.bounds().end), (None, Offset(4)));
+    let mut lives = vec![log.generation()];
+    for _ in 0..2 {
+        log.close().expect("works");
+        disk.rot(&dir.join("generation"), 12, 2);
+        let log = store.open(P, born).expect("opens");
+        assert!(!lives.contains(&log.generation()), "{lives:?}, then {:?}", log.generation());
+        lives.push(log.generation());
+        log.close().expect("works");
+        let log = store.open(P, born).expect("opens");
+        assert_eq!(log.generation(), lives.last().expect("some").next());
+        lives.push(log.generation());
+    }
+}
+
+/// What partitions that are no more have left behind does not pile up.
+#[test]
+fn empty_directories_of_partitions_are_removed_at_the_start() {
+    let (disk, store, log) = source(1, 1);
+    let born = Attempt::birth(NodeId(1));
+    log.close().expect("works");
+    drop(log);
+    for empty in ["partitions/7/5", "partitions/8/0", "partitions/8/1"] {
+        disk.create_dir_all(Path::new(empty)).expect("works");
+    }
+    let found = store.recover().expect("works");
+    let partitions: Vec<PartitionId> = found.partitions.iter().map(|(p, _)| *p).collect();
+    assert_eq!(partitions, [P]);
+    let names = |dir: &str| disk.list(Path::new(dir)).expect("there").len();
+    assert_eq!((names("partitions"), names("partitions/7")), (1, 1));
+    store.set_aside(P, What::Installed(born), 1).expect("works");
+    assert_eq!(store.recover().expect("works").partitions, []);
+    assert_eq!(names("partitions"), 0);
 }
 
 /// S5, `case_048`: the header of a torn append proves that there were records before it, even if

@@ -1,5 +1,6 @@
 //! Bulk copies between two nodes.
 
+mod files;
 mod pace;
 mod refusals;
 
@@ -113,6 +114,8 @@ struct Setup {
 struct Options {
     extents: Vec<Vec<u8>>,
     before: Option<Hook>,
+    /// Another source than the extents in memory.
+    source: Option<Arc<dyn Source>>,
     server: Settings,
     client: Settings,
     source_throttle: Option<Arc<Throttle>>,
@@ -133,7 +136,8 @@ impl Setup {
             read: AtomicU64::new(0),
         });
         let throttle = options.source_throttle.unwrap_or_else(unlimited);
-        let server = Arc::new(Server::new(Arc::clone(&memory) as _, throttle, options.server));
+        let source = options.source.unwrap_or_else(|| Arc::clone(&memory) as _);
+        let server = Arc::new(Server::new(source, throttle, options.server));
         let runtime = Runtime::new().unwrap();
         let world = Arc::new(World::default());
         let directory: Arc<dyn Directory> = Arc::clone(&world) as _;

@@ -78,6 +78,9 @@ fn a_wrong_configuration_is_refused_before_anything_is_touched() {
     let elsewhere = ["--listen-peer", "127.0.0.1:0", "--listen-http", "127.0.0.1:0"];
     let neither = [&["server", "--config", &good][..], &elsewhere].concat();
     refuses(&neither, USAGE, &["--bootstrap", "--join"]);
+    // Whoever was called something else by mistake is not held to it.
+    let renamed = [&["server", "--config", &good, "--name", "n2"][..], &elsewhere].concat();
+    refuses(&renamed, USAGE, &["--bootstrap", "--join"]);
     refuses(&["server", "--bootstrap", "--join", "a:1"], USAGE, &["--join"]);
 }
 

@@ -39,6 +39,7 @@ pub(super) fn run(
             .with_hint("narad-sim plan --example prints a file with every key")
     })?;
     let plan = narad_core::plan::plan(&named.placement, &named.limits);
+    let plan = plan.explain(&named.placement);
     let view = PlanView::new(&named, &plan);
     if global.is_json() {
         terminal.print_json(&view)?;

@@ -23,7 +23,7 @@ pub(super) fn check(all: &Healed<'_>, cx: &mut Cx<'_>) {
         cx.breach("L7", unassigned, || "nobody has been given it".into());
     }
     let Some(placement) = placement(all.state, |_, _| false) else { return };
-    if let Some(planned) = plan(&placement, &Limits::UNLIMITED).all().next() {
+    if let Some(planned) = plan(&placement, &Limits::UNLIMITED).all(&placement).next() {
         cx.breach("L7", Subject::Cluster, || format!("it is not balanced: {planned} is missing"));
     }
 }

@@ -74,7 +74,7 @@ impl Plans {
     pub(super) fn prepare(&mut self, before: &State) {
         self.budget.get_or_insert_with(|| {
             let placement = placement(before, |_, _| false);
-            let moves = |placement| plan(&placement, &Limits::UNLIMITED).all().count();
+            let moves = |placement| plan(&placement, &Limits::UNLIMITED).len();
             (placement.map_or(0, moves), 0)
         });
     }
@@ -115,19 +115,19 @@ fn judge(state: &State, cx: &mut Cx<'_>) -> Option<Vec<(PartitionId, NodeId)>> {
     let before = placement(state, |_, _| false)?;
     let planned = plan(&before, &Limits::UNLIMITED);
     let small = before.partitions().len() <= LINT_MAX;
-    let findings = if small { lint(&before, &planned) } else { Vec::new() };
+    let findings = if small { lint(&before, &planned.explain(&before)) } else { Vec::new() };
     if let Some(finding) = findings.first() {
         cx.breach("S12", Subject::Cluster, || format!("a plan is not minimal: {finding}"));
     }
     for (how, flipped) in [("planned", false), ("done", true)] {
         let Some(after) = carried_out(&before, &planned, flipped) else { continue };
-        if let Some(again) = plan(&after, &Limits::UNLIMITED).all().next() {
+        if let Some(again) = plan(&after, &Limits::UNLIMITED).all(&after).next() {
             cx.breach("S13", Subject::Cluster, || {
                 format!("with a whole plan {how}, the next one has a move: {again}")
             });
         }
     }
-    Some(planned.all().map(|planned| (planned.partition, planned.to)).collect())
+    Some(planned.moves.iter().map(|planned| (planned.partition, planned.to)).collect())
 }
 
 fn carried_out(before: &Placement, planned: &Plan, flipped: bool) -> Option<Placement> {
@@ -135,7 +135,8 @@ fn carried_out(before: &Placement, planned: &Plan, flipped: bool) -> Option<Plac
         .partitions()
         .iter()
         .map(|row| {
-            let to = planned.all().find(|planned| planned.partition == row.id).map(|p| p.to);
+            let moves = &planned.moves;
+            let to = moves.iter().find(|planned| planned.partition == row.id).map(|p| p.to);
             match to {
                 Some(to) if flipped => Partition { owner: to, ..*row },
                 Some(to) => Partition { target: Some(to), ..*row },

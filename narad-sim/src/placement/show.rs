@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use narad_core::ids::NodeId;
-use narad_core::plan::{Class, Deferral, Move, Plan, Role, Why};
+use narad_core::plan::{Class, Deferral, Explained, Move, Role, Why};
 use serde::Serialize;
 
 use super::NamedPlacement;
@@ -87,7 +87,7 @@ pub struct StayView {
 impl PlanView {
     /// Shows a plan for a placement.
     #[must_use]
-    pub fn new(named: &NamedPlacement, plan: &Plan) -> Self {
+    pub fn new(named: &NamedPlacement, plan: &Explained) -> Self {
         let report = &plan.report;
         let show = |planned: &Move, waits: Option<Deferral>| {
             let from = named.node(planned.from);

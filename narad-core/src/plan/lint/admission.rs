@@ -7,10 +7,10 @@ use super::Finding;
 use crate::ids::{NodeId, TopicId};
 use crate::plan::limits::{Deferral, Limits, TopicLimit};
 use crate::plan::placement::{Placement, Role};
-use crate::plan::{Class, Move, Plan};
+use crate::plan::{Class, Explained, Move};
 
 /// Checks what starts and what waits.
-pub(super) fn check(placement: &Placement, plan: &Plan, findings: &mut Vec<Finding>) {
+pub(super) fn check(placement: &Placement, plan: &Explained, findings: &mut Vec<Finding>) {
     let mut flights = Flights::default();
     let dead: BTreeSet<NodeId> = placement
         .nodes()

@@ -6,7 +6,7 @@ use core::cmp::Reverse;
 
 use super::Finding;
 use crate::ids::{NodeId, PartitionId};
-use crate::plan::Plan;
+use crate::plan::Explained;
 use crate::plan::placement::{Partition, Placement, Role};
 
 /// One receiver's partitions, before or after.
@@ -42,7 +42,7 @@ fn is_free(placement: &Placement, row: &Partition) -> bool {
 }
 
 impl<'a> Ledger<'a> {
-    pub(super) fn new(placement: &'a Placement, plan: &Plan) -> Self {
+    pub(super) fn new(placement: &'a Placement, plan: &Explained) -> Self {
         let receivers = placement.nodes().iter().filter(|node| node.role == Role::Receiver);
         let empty: BTreeMap<_, _> = receivers.map(|node| (node.id, Count::default())).collect();
         let (mut before, mut after) = (empty.clone(), empty);

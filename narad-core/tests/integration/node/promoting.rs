@@ -427,6 +427,9 @@ fn a_partition_that_was_declared_lost_is_served_again() {
         staging.records().map(|(_, content)| content).collect()
     };
     assert!(!copied.is_empty() && copied.len() < world.work.acked.len());
+    // What would come of it is told before, and comes.
+    let loss = world.node(n(3)).loss(partition).expect("its owner is dead");
+    assert_eq!((loss.from, loss.to, loss.end), (n(1), n(2), seen));
     let receipt = "the disk was shredded".to_owned();
     world.ask(n(3), narad_core::node::Ask::DeclareLost { partition, receipt });
     world.until("another serves it", World::SECOND * 10, |world| {
@@ -457,6 +460,7 @@ fn what_a_living_node_serves_is_not_lost() {
     let ask = world.ask(n(3), narad_core::node::Ask::DeclareLost { partition, receipt });
     world.run(World::SECOND);
     let rejected = narad_core::node::AskError::Rejected(narad_core::metastore::Reason::NotDead);
-    assert_eq!(world.replies[&ask], Err(rejected));
+    assert_eq!(world.replies[&ask], Err(rejected.clone()));
+    assert_eq!(world.node(n(3)).loss(partition), Err(rejected));
     assert_eq!(owner(&world, partition), Some(n(1)));
 }

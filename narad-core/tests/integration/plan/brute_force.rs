@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use narad_core::ids::{ByteCount, NodeId};
-use narad_core::plan::{Limits, Partition, Placement, Role, lint, plan};
+use narad_core::plan::{Limits, Partition, Placement, Role, lint};
 
 use super::build::{
-    Dead, Leaving, Receiver, child, complete_all, ends_with, id, moves, nodes, settled, topic,
+    Dead, Leaving, Receiver, child, complete_all, ends_with, id, moves, nodes, plan, settled, topic,
 };
 
 /// What one way of placing everything costs; the number of moves first.
@@ -104,7 +104,7 @@ fn check_fewest(placement: &Placement) -> usize {
 
     // R74: once done there is nothing to do but what had to arrive first, and nobody moves twice.
     let mut after = placement.clone();
-    assert_eq!(after.apply(&found), found.moves.len());
+    assert_eq!(after.apply(&found.moves), found.moves.len());
     assert!(plan(&after, &Limits::UNLIMITED).is_empty());
     if found.report.targets_lost().next().is_none() {
         complete_all(&mut after);

@@ -3,9 +3,16 @@
 use std::collections::BTreeMap;
 
 use narad_core::ids::{NodeId, PartitionId, TopicId};
-use narad_core::plan::{Move, Node, Partition, Placement, Plan, Role, Topic};
+use narad_core::plan::{
+    Explained, Limits, Move, Node, Partition, Placement, Role, Topic, plan as compact,
+};
 
 pub(crate) use Role::{Dead, Leaving, Receiver};
+
+/// Plans in full.
+pub(crate) fn plan(placement: &Placement, limits: &Limits) -> Explained {
+    compact(placement, limits).explain(placement)
+}
 
 /// Nodes 1, 2, .. with these roles.
 pub(crate) fn nodes(roles: &[Role]) -> Vec<Node> {
@@ -76,7 +83,7 @@ pub(crate) fn in_flight(placement: &Placement) -> Vec<PartitionId> {
 }
 
 /// How many partitions end up on each node once everything in flight and in the plan is done.
-pub(crate) fn ends_with(placement: &Placement, plan: &Plan) -> BTreeMap<NodeId, usize> {
+pub(crate) fn ends_with(placement: &Placement, plan: &Explained) -> BTreeMap<NodeId, usize> {
     let moves = moves(plan);
     let mut counts: BTreeMap<_, _> = placement.nodes().iter().map(|node| (node.id, 0)).collect();
     for row in placement.partitions() {
@@ -87,6 +94,6 @@ pub(crate) fn ends_with(placement: &Placement, plan: &Plan) -> BTreeMap<NodeId, 
 }
 
 /// Where every planned partition goes.
-pub(crate) fn moves(plan: &Plan) -> BTreeMap<PartitionId, NodeId> {
+pub(crate) fn moves(plan: &Explained) -> BTreeMap<PartitionId, NodeId> {
     plan.all().map(|&Move { partition, to, .. }| (partition, to)).collect()
 }

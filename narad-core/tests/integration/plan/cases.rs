@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use narad_core::ids::{NodeId, TopicId};
 use narad_core::plan::{
     AssignError, Deferral, Limits, NodeWhy, Partition, PlacementError, Role, Topic, TopicLimit,
-    Why, assign, lint, plan,
+    Why, assign, lint,
 };
 
 use super::build::{
-    Dead, Leaving, Receiver, child, complete_all, ends_with, id, moves, one_topic, placement,
+    Dead, Leaving, Receiver, child, complete_all, ends_with, id, moves, one_topic, placement, plan,
     settled, topic, with, with_role,
 };
 
@@ -79,7 +79,7 @@ fn case_102_arrivals_count_where_they_arrive() {
     assert_eq!((first.moves.len(), first.report.waiting), (1, 3));
     assert_eq!(first.report.nodes[0].why, NodeWhy::Waits { in_flight: 3 });
     assert_eq!(first.moves[0].partition, id(1, 6), "the one that is settled");
-    flying.apply(&first);
+    flying.apply(&first.moves);
     complete_all(&mut flying);
     assert_eq!(plan(&flying, &Limits::UNLIMITED).moves.len(), 3);
 }
@@ -95,7 +95,7 @@ fn case_102_a_ceil_share_does_not_change_hands_when_a_plan_is_applied() {
     rows.push(Partition::settled(id(1, 12), n(4)));
     let mut flying = placement(&[Receiver; 4], vec![topic(1)], rows);
     let first = plan(&flying, &Limits::UNLIMITED);
-    flying.apply(&first);
+    flying.apply(&first.moves);
     assert!(plan(&flying, &Limits::UNLIMITED).is_empty());
 }
 
@@ -249,7 +249,7 @@ fn case_108_join_then_drain_and_drain_then_cancel_move_as_little_as_they_can() {
     let mut joined = one_topic(&THREE, &[1, 1, 1, 2, 2, 2]);
     let join = plan(&joined, &Limits::UNLIMITED);
     assert_eq!(join.moves.len(), 2);
-    joined.apply(&join);
+    joined.apply(&join.moves);
     complete_all(&mut joined);
     let mut drained = with_role(&joined, 3, Leaving);
     let drain = plan(&drained, &Limits::UNLIMITED);
@@ -257,7 +257,7 @@ fn case_108_join_then_drain_and_drain_then_cancel_move_as_little_as_they_can() {
         (moves(&join), moves(&drain)).map_keys(|moves| moves.into_keys().collect::<Vec<_>>());
     assert_eq!(out, back);
 
-    drained.apply(&plan(&drained, &Limits { max_in_flight: 1, ..Limits::default() }));
+    drained.apply(&plan(&drained, &Limits { max_in_flight: 1, ..Limits::default() }).moves);
     let cancelled = with_role(&drained, 3, Receiver);
     let cancel = plan(&cancelled, &Limits::UNLIMITED);
     assert_eq!(cancel.moves.len(), 1, "3, 2, 1 to 2, 2, 2");
@@ -286,7 +286,7 @@ fn case_114_a_running_target_is_not_replaced() {
     let mut raced = with(&before, first, |row| {
         row.target = Some(if found.moves[0].to == n(2) { n(3) } else { n(2) });
     });
-    assert_eq!(raced.apply(&found), 1);
+    assert_eq!(raced.apply(&found.moves), 1);
     assert_ne!(raced.partition(first).expect("listed").target, Some(found.moves[0].to));
 }
 

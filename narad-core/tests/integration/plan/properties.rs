@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use narad_core::ids::{ByteCount, NodeId, PartitionId, TopicId};
-use narad_core::plan::{Limits, Node, Partition, Placement, Plan, Topic, TopicLimit, lint, plan};
+use narad_core::plan::{Explained, Limits, Node, Partition, Placement, Topic, TopicLimit, lint};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-use super::build::{Dead, Leaving, Receiver, ends_with, in_flight, moves};
+use super::build::{Dead, Leaving, Receiver, ends_with, in_flight, moves, plan};
 
 /// A partition before its nodes are known.
 #[derive(Clone, Debug)]
@@ -38,7 +38,7 @@ fn sketch() -> impl Strategy<Value = Sketch> {
 }
 
 /// Any placement of a few nodes, topics and tens of partitions.
-fn any_placement() -> impl Strategy<Value = Placement> {
+pub(super) fn any_placement() -> impl Strategy<Value = Placement> {
     let role = prop_oneof![6 => Just(Receiver), 2 => Just(Leaving), 1 => Just(Dead)];
     let roles = prop::collection::vec(role, 1..7);
     let parents = prop::collection::vec(prop::option::of(any::<Index>()), 1..6);
@@ -85,7 +85,7 @@ fn rebuilt(placement: &Placement, topics: Vec<Topic>, rows: Vec<Partition>) -> P
     Placement::new(placement.nodes().to_vec(), topics, rows).expect("still valid")
 }
 
-fn any_limits() -> impl Strategy<Value = Limits> {
+pub(super) fn any_limits() -> impl Strategy<Value = Limits> {
     let counts = (0..6_u32, 0..3_u32, 1..4_u32, 1..4_u32);
     (counts, any::<bool>(), prop::bool::weighted(0.1)).prop_map(|(counts, half, paused)| {
         let (max_in_flight, reserved_for_drain, per_source, per_destination) = counts;
@@ -95,7 +95,7 @@ fn any_limits() -> impl Strategy<Value = Limits> {
 }
 
 /// Limits under which every plan is carried out in the end.
-fn live_limits() -> impl Strategy<Value = Limits> {
+pub(super) fn live_limits() -> impl Strategy<Value = Limits> {
     any_limits().prop_map(|limits| Limits {
         max_in_flight: limits.max_in_flight + 1,
         reserved_for_drain: 0,
@@ -118,7 +118,7 @@ fn carry_out(placement: &Placement, limits: &Limits, picks: &[Index]) -> Ended {
         let tick = plan(&placement, limits);
         assert_eq!(lint(&placement, &tick), vec![], "{placement:#?}\n{}", tick.report);
         moved.extend(tick.moves.iter().map(|planned| planned.partition));
-        assert_eq!(placement.apply(&tick), tick.moves.len());
+        assert_eq!(placement.apply(&tick.moves), tick.moves.len());
         let flights = in_flight(&placement);
         if flights.is_empty() {
             assert!(tick.is_empty(), "an idle cluster has moves to wait for: {}", tick.report);
@@ -129,7 +129,7 @@ fn carry_out(placement: &Placement, limits: &Limits, picks: &[Index]) -> Ended {
     Ended { placement, moved }
 }
 
-fn receiver_loads(placement: &Placement, plan: &Plan) -> Vec<usize> {
+fn receiver_loads(placement: &Placement, plan: &Explained) -> Vec<usize> {
     let receives = |id| placement.node(id).is_some_and(|node| node.role == Receiver);
     let counts = ends_with(placement, plan).into_iter().filter(|&(node, _)| receives(node));
     let mut loads: Vec<usize> = counts.map(|(_, count)| count).collect();
@@ -155,7 +155,7 @@ proptest! {
     fn an_applied_plan_leaves_nothing_to_plan(placement in any_placement()) {
         let mut placement = placement;
         let first = plan(&placement, &Limits::UNLIMITED);
-        prop_assert_eq!(placement.apply(&first), first.moves.len());
+        prop_assert_eq!(placement.apply(&first.moves), first.moves.len());
         let second = plan(&placement, &Limits::UNLIMITED);
         prop_assert!(second.is_empty(), "{}", second.report);
     }
@@ -318,7 +318,7 @@ proptest! {
                     .expect("valid");
             placement = without_lost_targets(&placement);
             let tick = plan(&placement, &limits);
-            placement.apply(&tick);
+            placement.apply(&tick.moves);
             let flights = in_flight(&placement);
             if !flights.is_empty() {
                 placement.complete(*pick.get(&flights));

@@ -3,12 +3,12 @@
 use narad_core::ids::{ByteCount, NodeId, TopicId};
 use narad_core::plan::{
     Class, Deferral, Finding, Limits, Move, NodeWhy, Partition, Placement, PlacementError, Topic,
-    Why, lint, plan,
+    Why, lint,
 };
 
 use super::build::{
-    Dead, Leaving, Receiver, child, id, moves, nodes, one_topic, placement, settled, topic, with,
-    with_role,
+    Dead, Leaving, Receiver, child, id, moves, nodes, one_topic, placement, plan, settled, topic,
+    with, with_role,
 };
 
 const THREE: [narad_core::plan::Role; 3] = [Receiver, Receiver, Receiver];
@@ -25,7 +25,7 @@ fn field_021_a_plan_during_moves_adds_nothing() {
     let mut moved = Vec::new();
     for _ in 0..10 {
         let tick = plan(&joined, &limits);
-        joined.apply(&tick);
+        joined.apply(&tick.moves);
         moved.extend(tick.moves);
         let running = joined.partitions().iter().find(|row| row.target.is_some());
         if let Some(id) = running.map(|row| row.id) {
@@ -91,7 +91,7 @@ fn field_029_a_drain_is_not_starved_by_balancing() {
     let only_balance = with_role(&both, 2, Receiver);
     let reserved = Limits { max_in_flight: 4, reserved_for_drain: 2, ..limits };
     let mut running = only_balance.clone();
-    assert_eq!(running.apply(&plan(&only_balance, &reserved)), 2);
+    assert_eq!(running.apply(&plan(&only_balance, &reserved).moves), 2);
     let found = plan(&with_role(&running, 2, Leaving), &reserved);
     assert_eq!(found.moves.len(), 2);
     assert!(found.moves.iter().all(|planned| planned.class == Class::Drain));

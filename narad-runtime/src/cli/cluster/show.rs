@@ -12,7 +12,9 @@ pub(super) fn members(width: u16, wide: bool, members: &[MemberView]) -> String 
     if wide {
         header.extend(["PEER ADDR", "NODE", "LIFE"]);
     }
-    let rows = members.iter().map(|member| {
+    let mut members: Vec<&MemberView> = members.iter().collect();
+    members.sort_by(|a, b| a.id.cmp(&b.id));
+    let rows = members.into_iter().map(|member| {
         let role = match member.role {
             _ if member.leader => "leader",
             Role::Voter => "voter",

@@ -142,7 +142,7 @@ pub(super) async fn policy(
     if matches!(command, Some(PolicyCommand::Set { .. })) {
         desk.terminal.note(
             "where the file of a node has a [policy], change it there as well: it is refused when it \
-             starts again with other timings or votes",
+             starts again with anything but other rates",
         );
     }
     Ok(())

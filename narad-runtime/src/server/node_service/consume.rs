@@ -13,7 +13,7 @@ use narad_core::ids::{Epoch, Offset, PartitionId};
 use narad_core::node::Node;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::{NodeService, Place, blocking, place};
+use super::{NodeService, Place, blocking, place_of};
 use crate::broker::{Seat, Slot, SlotError, Watch};
 use crate::client::{Client, ClientOptions};
 use crate::log::LogError;
@@ -39,7 +39,14 @@ impl NodeService {
         bytes_max: u64,
         wait: Duration,
     ) -> Result<Fetched, ServiceError> {
-        let place = self.place(topic, partition).await?;
+        let place = match from {
+            Position::Offset { epoch: Some(epoch), .. } => {
+                self.place_in(topic, partition, epoch).await?
+            }
+            Position::Offset { epoch: None, .. } | Position::Committed => {
+                self.place(topic, partition).await?
+            }
+        };
         let seat = self.seat(&place)?;
         let mut watch = seat.slot.watch();
         let until = Instant::now() + wait;
@@ -69,7 +76,7 @@ impl NodeService {
         epoch: Epoch,
         acks: AckSet,
     ) -> Result<(), ServiceError> {
-        let place = self.place(topic, partition).await?;
+        let place = self.place_in(topic, partition, epoch).await?;
         let seat = self.seat(&place)?;
         let acked = blocking(move || {
             if let Some(up_to) = acks.up_to {
@@ -78,7 +85,7 @@ impl NodeService {
             let one = |offset: &Offset| seat.slot.acknowledge(epoch, *offset).map(|_| ());
             acks.offsets.iter().try_for_each(one)
         });
-        Ok(acked.await??)
+        acked.await?.map_err(|error| own(error.into()))
     }
 
     pub(super) async fn hand_out(
@@ -162,9 +169,6 @@ impl NodeService {
             .iter()
             .map(|(partition, place)| {
                 let seat = match place {
-                    Ok(place) if place.owner != node => {
-                        Err(Settled::Moved { owner: place.owner_http.clone() })
-                    }
                     Ok(place) => self.seat(place).map_err(Settled::Unavailable),
                     Err(ServiceError::UnknownPartition { .. }) => Err(Settled::OtherTopic),
                     Err(error) => Err(Settled::Unavailable(error.clone())),
@@ -172,16 +176,30 @@ impl NodeService {
                 (*partition, seat)
             })
             .collect();
-        let topic_of = |partition| places.get(&partition)?.as_ref().ok().map(Place::topic);
-        let asked: Vec<_> = tickets
-            .into_iter()
-            .map(|ticket| (ticket, topic_of(ticket.partition).is_none_or(|id| id == ticket.topic)))
-            .collect();
+        let elsewhere = |ticket: &Ticket| {
+            let place = places.get(&ticket.partition)?.as_ref().ok()?;
+            let owner = place.owner_http.clone();
+            if place.topic() != ticket.topic {
+                Some(Settled::OtherTopic)
+            } else if place.owner == node {
+                None
+            } else if place.was_of(node, ticket.handle.epoch) {
+                // It may have been handed out here.
+                Some(Settled::Moved { owner })
+            } else {
+                Some(Settled::Unavailable(ServiceError::NotOwner { owner }))
+            }
+        };
+        let asked: Vec<_> =
+            tickets.into_iter().map(|ticket| (ticket, elsewhere(&ticket))).collect();
         blocking(move || {
-            let settle = |(ticket, is_same): (Ticket, bool)| match &seats[&ticket.partition] {
-                _ if !is_same => Settled::OtherTopic,
-                Ok(seat) => settle_now(&seat.slot, ticket, how),
-                Err(settled) => settled.clone(),
+            let settle = |(ticket, known): (Ticket, Option<Settled>)| match (
+                known,
+                &seats[&ticket.partition],
+            ) {
+                (Some(known), _) => known,
+                (None, Ok(seat)) => settle_now(&seat.slot, ticket, how),
+                (None, Err(settled)) => settled.clone(),
             };
             asked.into_iter().map(settle).collect()
         })
@@ -240,7 +258,7 @@ impl NodeService {
             let (wanted, indices) = (topic.to_owned(), indices.clone());
             let find = move |node: &Node| {
                 node.state().topic_named(&wanted)?;
-                let find = |index: u32| (index, place(node, &wanted, index));
+                let find = |index: u32| (index, place_of(node, &wanted, index));
                 Some(indices.into_iter().map(find).collect())
             };
             if let Some(found) = self.look(read, find).await? {
@@ -307,12 +325,7 @@ fn hand_out_now(seats: &[(Place, Seat)], wanted: &Reserve) -> Result<Taken, Serv
             }
             Ok(taken) => return Ok(taken),
             Err(error) => {
-                // One's own partition may have moved since it was looked up.
-                let error = match ServiceError::from(error) {
-                    ServiceError::NotOwner { owner: None } => ServiceError::NotServing,
-                    error => error,
-                };
-                refusal.get_or_insert(error);
+                refusal.get_or_insert(own(error.into()));
             }
         }
     }
@@ -320,6 +333,15 @@ fn hand_out_now(seats: &[(Place, Seat)], wanted: &Reserve) -> Result<Taken, Serv
         (Some(empty), _) => Ok(empty),
         (None, Some(refusal)) => Err(refusal),
         (None, None) => Err(ServiceError::NotServing),
+    }
+}
+
+/// Names a refusal of a partition that this node owned when it was looked up, and that may have moved
+/// since.
+fn own(error: ServiceError) -> ServiceError {
+    match error {
+        ServiceError::NotOwner { owner: None } => ServiceError::NotServing,
+        error => error,
     }
 }
 

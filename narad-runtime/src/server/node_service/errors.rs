@@ -14,8 +14,8 @@ use crate::node_loop::{NotAccepted, Stopped};
 use crate::service::ServiceError;
 
 impl From<Stopped> for ServiceError {
-    fn from(stopped: Stopped) -> Self {
-        Self::Internal(stopped.to_string())
+    fn from(Stopped: Stopped) -> Self {
+        Self::Stopped
     }
 }
 

@@ -60,7 +60,7 @@ fn facts(state: &State, partition: PartitionId) -> Option<Facts> {
 
 fn explain(ground: &Ground, facts: &Facts, partition: PartitionId) -> ExplainView {
     let (names, row) = (&ground.names, &facts.row);
-    let plan = plan::plan(&ground.placement, &ground.limits);
+    let plan = plan::plan(&ground.placement, &ground.limits).explain(&ground.placement);
     let home = row.target.unwrap_or(row.owner);
     let fallback = Why::WithinShare { node: home };
     let why = plan.report.why(&ground.placement, partition).unwrap_or(fallback);

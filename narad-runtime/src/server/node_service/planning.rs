@@ -7,7 +7,7 @@ use narad_core::controller::{limits, preflight};
 use narad_core::ids::{Name, NodeId};
 use narad_core::node::Node;
 use narad_core::plan::{
-    self, Class, Deferral, Limits, Move, NodeReport, NodeWhy, Placement, Plan, Role, Why,
+    self, Class, Deferral, Explained, Limits, Move, NodeReport, NodeWhy, Placement, Role, Why,
 };
 
 use super::advice::{Advice, of_blocker};
@@ -61,7 +61,7 @@ impl NodeService {
         let ground = self.ground(Read::Stale).await?;
         let told = self.ask_all().await?;
         blocking(move || {
-            let plan = plan::plan(&ground.placement, &ground.limits);
+            let plan = plan::plan(&ground.placement, &ground.limits).explain(&ground.placement);
             plan_view(&ground, &plan, &told)
         })
         .await
@@ -147,7 +147,7 @@ fn shed(view: &mut PreflightView, ground: &Ground, leaving: &BTreeSet<NodeId>, t
     let (topics, rows) = (ground.placement.topics(), ground.placement.partitions());
     let placement = Placement::new(nodes.collect(), topics.to_vec(), rows.to_vec());
     let Ok(placement) = placement else { return };
-    let plan = plan::plan(&placement, &ground.limits);
+    let plan = plan::plan(&placement, &ground.limits).explain(&placement);
     let (moves, traffic) = moves_view(ground, &plan, told);
     view.bytes = traffic.bytes;
     view.bytes_unknown = traffic.unknown;
@@ -197,7 +197,7 @@ impl Traffic {
     }
 }
 
-fn moves_view(ground: &Ground, plan: &Plan, told: &Told) -> (Vec<PlannedView>, Traffic) {
+fn moves_view(ground: &Ground, plan: &Explained, told: &Told) -> (Vec<PlannedView>, Traffic) {
     let names = &ground.names;
     let mut traffic = Traffic::default();
     let starts = plan.moves.iter().map(|planned| (planned, None));
@@ -234,7 +234,7 @@ fn moves_view(ground: &Ground, plan: &Plan, told: &Told) -> (Vec<PlannedView>, T
     (moves.collect(), traffic)
 }
 
-fn plan_view(ground: &Ground, plan: &Plan, told: &Told) -> PlanView {
+fn plan_view(ground: &Ground, plan: &Explained, told: &Told) -> PlanView {
     let names = &ground.names;
     let (moves, traffic) = moves_view(ground, plan, told);
     let members = plan.report.nodes.iter().map(|node| {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use narad_core::ids::{Name, PartitionId};
-use narad_core::metastore::{Assignment, Reign, Residue, State};
-use narad_core::node::{Ask, Node};
+use narad_core::metastore::{Assignment, Reason, Reign, Residue, State};
+use narad_core::node::{Ask, AskError, Node};
 
 use super::{NodeService, blocking};
 use crate::client::{Client, ClientError, ClientOptions};
@@ -23,9 +23,14 @@ const PATIENCE_AT_WORK: Duration = Duration::from_mins(5);
 
 impl NodeService {
     pub(super) async fn give_up(&self, loss: NewLoss) -> Result<ReceiptView, ServiceError> {
-        let NewLoss { topic, partition, receipt } = loss;
+        let NewLoss { topic, partition, receipt, dry_run } = loss;
         let place = self.place(&topic, partition).await?;
         let partition = place.partition;
+        // Also before it is done: who is alive is told by name.
+        let preview = self.look(Read::Barrier, move |node| loss_view(node, partition)).await??;
+        if dry_run {
+            return Ok(preview);
+        }
         self.ask(Ask::DeclareLost { partition, receipt }).await?;
         let last = move |node: &Node| {
             let state = node.state();
@@ -145,6 +150,41 @@ pub(super) fn client(addr: &str, patience: Duration) -> Option<Client> {
 fn pairs(row: &Assignment) -> impl DoubleEndedIterator<Item = (&Reign, &Reign)> {
     let lineage = &row.lineage;
     lineage.windows(2).map(|pair| (&pair[0], &pair[1]))
+}
+
+/// Tells what the receipt of a loss would say.
+fn loss_view(node: &Node, partition: PartitionId) -> Result<ReceiptView, ServiceError> {
+    let state = node.state();
+    let topic = || state.topic(partition.topic).map(|topic| topic.name.clone());
+    let name = |node| state.member(node).map(|member| member.name.clone());
+    let loss = node.loss(partition).map_err(|error| {
+        let owner = state.assignment(partition).and_then(|row| name(row.owner));
+        match (error, topic(), owner) {
+            (AskError::Rejected(Reason::NotDead), Some(topic), Some(owner)) => {
+                let place = format!("{topic}/{}", partition.index);
+                ServiceError::Rejected(format!(
+                    "{owner} owns {place} and is not dead: nothing is lost"
+                ))
+            }
+            (error, ..) => error.into(),
+        }
+    })?;
+    let view = || {
+        Some(ReceiptView {
+            topic: topic()?,
+            partition: partition.index,
+            cause: LossCause::DeclaredLost,
+            epoch: loss.epoch.next(),
+            old_epoch: loss.epoch,
+            old_owner: name(loss.from)?,
+            new_owner: name(loss.to)?,
+            at_risk_from: None,
+            start: loss.end,
+            salvaged: false,
+        })
+    };
+    // A row's topic and its members are in the state.
+    view().ok_or(ServiceError::NotServing)
 }
 
 fn receipts(state: &State) -> Vec<ReceiptView> {

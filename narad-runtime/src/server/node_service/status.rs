@@ -35,8 +35,8 @@ impl NodeService {
             Read::Barrier => self.ask_all().await?,
         };
         if let Some(placement) = placement {
-            let plan = blocking(move || plan::plan(&placement, &limits)).await?;
-            view.planned = plan.all().count() as u64;
+            let planned = blocking(move || plan::plan(&placement, &limits).len()).await?;
+            view.planned = planned as u64;
         }
         let views = leavers.iter().map(|one| one.view(&view.moves, OwnWord::of(&told, &one.name)));
         view.drains = views.collect();

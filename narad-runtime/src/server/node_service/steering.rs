@@ -7,7 +7,6 @@ use narad_core::metastore::Status;
 use narad_core::node::{Ask, Node};
 
 use super::NodeService;
-use crate::client::ClientError;
 use crate::service::{Abort, PolicyChange, PolicyView, Read, ServiceError};
 
 impl NodeService {
@@ -100,13 +99,10 @@ impl NodeService {
                 self.steering.rates.set(rate);
                 Ok(())
             }
-            Some(client) => client.throttle(member, rate).await.map_err(|error| match error {
-                ClientError::Refused { ref body, .. } => ServiceError::Rejected(body.error.clone()),
-                ClientError::Unreachable { .. }
-                | ClientError::OutcomeUnknown { .. }
-                | ClientError::OwnerNotFound { .. }
-                | ClientError::NoSuchPartition { .. }
-                | ClientError::BadAnswer { .. } => ServiceError::OutcomeUnknown,
+            Some(client) => client.throttle(member, rate).await.map_err(|error| {
+                let refused = error.code().is_some();
+                let told = || ServiceError::Rejected(error.to_string());
+                if refused { told() } else { ServiceError::OutcomeUnknown }
             }),
         }
     }

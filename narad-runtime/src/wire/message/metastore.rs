@@ -98,6 +98,12 @@ pub(crate) struct Policy {
     pub(crate) dead_timeout: Option<Span>,
     #[prost(message, optional, tag = "12")]
     pub(crate) force_promote_after: Option<Span>,
+    #[prost(uint64, tag = "13")]
+    pub(crate) copy_in_bytes_per_second: u64,
+    #[prost(uint64, tag = "14")]
+    pub(crate) copy_out_bytes_per_second: u64,
+    #[prost(uint64, tag = "15")]
+    pub(crate) cluster_copy_rate_bytes_per_second: u64,
 }
 
 #[derive(Clone, PartialEq, Message)]

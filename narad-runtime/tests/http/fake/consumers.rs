@@ -147,6 +147,13 @@ impl Node {
         Ok(handed)
     }
 
+    /// Whether a ticket may be of this node.
+    fn reigned(&self, topic: &str, ticket: Ticket) -> bool {
+        self.cluster.partition(topic, ticket.partition as usize, |row| {
+            row.reigned.get(&ticket.handle.epoch.0) == Some(&self.name)
+        })
+    }
+
     pub(super) fn settle_all(
         &self,
         topic: &str,
@@ -171,7 +178,9 @@ impl Node {
             match settled {
                 Ok(Ok(settled)) => settled,
                 Ok(Err(refused)) => Settled::Refused(refused),
-                Err(ServiceError::NotOwner { owner }) => Settled::Moved { owner },
+                Err(ServiceError::NotOwner { owner }) if self.reigned(topic, ticket) => {
+                    Settled::Moved { owner }
+                }
                 Err(error) => Settled::Unavailable(error),
             }
         };

@@ -12,9 +12,12 @@ impl Node {
         let unknown = || ServiceError::UnknownTopic(loss.topic.clone());
         let dead = state.dead.clone();
         let (view, partitions) = state.topics.get_mut(&loss.topic).ok_or_else(unknown)?;
-        let row = &mut partitions[loss.partition as usize];
+        let (topic, partition) = (loss.topic.clone(), loss.partition);
+        let unknown = || ServiceError::UnknownPartition { topic, partition };
+        let row = partitions.get_mut(partition as usize).ok_or_else(unknown)?;
         if !dead.contains(&row.owner) {
-            return Err(ServiceError::Rejected("its owner is not dead".into()));
+            let why = format!("{} owns it and is not dead: nothing is lost", row.owner);
+            return Err(ServiceError::Rejected(why));
         }
         let receipt = ReceiptView {
             topic: view.name.clone(),
@@ -28,6 +31,9 @@ impl Node {
             start: Offset(row.records.len() as u64),
             salvaged: false,
         };
+        if loss.dry_run {
+            return Ok(receipt);
+        }
         row.owner.clone_from(&self.name);
         row.epoch += 1;
         state.salvage.receipts.push(receipt.clone());

@@ -21,7 +21,7 @@ fn target(bench: &Bench, partition: PartitionId, to: NodeId) -> Command {
 fn minimal(bench: &Bench) -> Vec<(PartitionId, NodeId)> {
     let placement = narad_core::controller::placement(bench.state(), |_, _| false).unwrap();
     let plan = narad_core::plan::plan(&placement, &narad_core::plan::Limits::UNLIMITED);
-    plan.all().map(|planned| (planned.partition, planned.to)).collect()
+    plan.all(&placement).map(|planned| (planned.partition, planned.to)).collect()
 }
 
 /// Covers S12 and S13: a minimal plan passes; a move that is none of it, and one too many, do not.

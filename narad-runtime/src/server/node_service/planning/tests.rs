@@ -72,7 +72,7 @@ pub(in crate::server::node_service) fn causes() -> Vec<Cause> {
 #[test]
 fn a_plan_shows_its_lower_bound_its_bytes_and_its_time() {
     let ground = ground();
-    let plan = plan::plan(&ground.placement, &ground.limits);
+    let plan = plan::plan(&ground.placement, &ground.limits).explain(&ground.placement);
     let view = plan_view(&ground, &plan, &told(1000, 50));
     let moves = u32::try_from(view.moves.len()).expect("few");
     assert_eq!((view.moves_min, moves + view.waiting), (2, 2));

@@ -1,0 +1,121 @@
+//! C1 to C4: what a copy takes.
+
+use super::Options;
+use super::bars::{Bar, Threshold};
+use super::peers::{self, cp, plain, raw, rsync};
+use super::report::{Report, Row};
+use super::rig::{How, Rig, Run};
+
+/// The congestion control of a source's listener by default.
+pub(crate) const CONGESTION: &str = "cubic";
+/// One that a process may choose for a network of its own.
+const SAME: &str = "reno";
+const STREAMS: usize = 2;
+
+const LAX: How<'_> = How { congestion: Some(CONGESTION), is_durable: false, rate: 0 };
+const DURABLE: How<'_> = How { congestion: Some(CONGESTION), is_durable: true, rate: 0 };
+
+/// Measures those of the bars that are wanted.
+pub(crate) fn measure(options: &Options, wanted: &[Bar], report: &mut Report) {
+    let rig = Rig::new(options.dir.path(), options.bytes);
+    let is = |bar| wanted.contains(&bar);
+    let no_rsync = peers::missing("rsync");
+    let no_network = no_rsync.clone().or_else(|| peers::no_namespace(SAME));
+    let bench = Bench { rig: &rig, pairs: options.pairs };
+    if is(Bar::C1) || is(Bar::C4) {
+        match &no_rsync {
+            Some(why) => skip(report, wanted, &[Bar::C1, Bar::C4], why),
+            None => {
+                let runs = bench.pairs(|| rig.run(LAX, None), || rsync(&rig, "-a", None));
+                if is(Bar::C1) {
+                    report.row(bench.speed(Bar::C1, "rsync -a", &runs, Threshold::AtLeast(2.8)));
+                }
+                if is(Bar::C4) {
+                    report.row(bench.cpu("rsync -a", &runs));
+                }
+            }
+        }
+    }
+    if is(Bar::C1) {
+        match &no_network {
+            Some(why) => report.skip(Bar::C1, why),
+            None => {
+                let same = How { congestion: Some(SAME), ..LAX };
+                let runs = bench.pairs(|| rig.run(same, None), || rsync(&rig, "-a", Some(SAME)));
+                let beside = format!("rsync -a, both on {SAME}");
+                report.row(bench.speed(Bar::C1, &beside, &runs, Threshold::AtLeast(2.3)));
+            }
+        }
+        let runs = bench.pairs(|| rig.run(LAX, None), || cp(&rig));
+        report.row(bench.speed(Bar::C1, "cp -r, no network", &runs, Threshold::None));
+    }
+    if is(Bar::C2) {
+        match &no_rsync {
+            Some(why) => report.skip(Bar::C2, why),
+            None => {
+                let runs =
+                    bench.pairs(|| rig.run(DURABLE, None), || rsync(&rig, "-a --fsync", None));
+                let least = Threshold::AtLeast(2.3);
+                report.row(bench.speed(Bar::C2, "rsync -a --fsync", &runs, least));
+            }
+        }
+        match &no_network {
+            Some(why) => report.skip(Bar::C2, why),
+            None => {
+                let same = How { congestion: Some(SAME), ..DURABLE };
+                let runs =
+                    bench.pairs(|| rig.run(same, None), || rsync(&rig, "-a --fsync", Some(SAME)));
+                let beside = format!("rsync -a --fsync, both on {SAME}");
+                report.row(bench.speed(Bar::C2, &beside, &runs, Threshold::AtLeast(2.0)));
+            }
+        }
+        let runs = bench.pairs(|| rig.run(DURABLE, None), || plain(&rig));
+        let least = Threshold::AtLeast(0.85);
+        report.row(bench.speed(Bar::C2, "write and fsync 64 MiB files", &runs, least));
+    }
+    if is(Bar::C3) {
+        let limit = || raw(&rig, STREAMS, Some(CONGESTION));
+        let runs = bench.pairs(|| rig.run(LAX, None), limit);
+        let beside = "sendfile, splice, 2 streams, no checks";
+        report.row(bench.speed(Bar::C3, beside, &runs, Threshold::AtLeast(0.75)));
+    }
+}
+
+fn skip(report: &mut Report, wanted: &[Bar], bars: &[Bar], why: &str) {
+    for bar in bars.iter().filter(|bar| wanted.contains(bar)) {
+        report.skip(*bar, why);
+    }
+}
+
+struct Bench<'a> {
+    rig: &'a Rig,
+    pairs: u32,
+}
+
+impl Bench<'_> {
+    /// Runs both sides in turn; the first pair warms up.
+    fn pairs(&self, ours: impl Fn() -> Run, theirs: impl Fn() -> Run) -> Vec<(Run, Run)> {
+        let pairs: Vec<(Run, Run)> = (0..=self.pairs).map(|_| (ours(), theirs())).collect();
+        pairs[1..].to_vec()
+    }
+
+    fn speed(&self, bar: Bar, beside: &str, runs: &[(Run, Run)], enough: Threshold) -> Row {
+        let rate = |run: &Run| mib(self.rig.bytes) / run.took.as_secs_f64();
+        let pairs: Vec<(f64, f64)> =
+            runs.iter().map(|(ours, theirs)| (rate(ours), rate(theirs))).collect();
+        Row::of_pairs(bar, beside, "MiB/s", &pairs, enough)
+    }
+
+    fn cpu(&self, beside: &str, runs: &[(Run, Run)]) -> Row {
+        let cost = |run: &Run| run.cpu_seconds / mib(self.rig.bytes) * 1024.0;
+        let pairs: Vec<(f64, f64)> =
+            runs.iter().map(|(ours, theirs)| (cost(ours), cost(theirs))).collect();
+        Row::of_pairs(Bar::C4, beside, "CPU s/GiB", &pairs, Threshold::AtMost(0.4))
+    }
+}
+
+/// Returns bytes in MiB.
+#[expect(clippy::cast_precision_loss, reason = "no partition has so many bytes")]
+pub(crate) fn mib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
