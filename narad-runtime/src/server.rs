@@ -7,9 +7,11 @@
 mod accepting;
 mod book;
 mod error;
+mod history;
 mod identity;
 mod node_service;
 mod opening;
+mod pace;
 mod rates;
 mod receiving;
 mod run;
@@ -52,8 +54,11 @@ use crate::wire::handshake::ClusterId;
 use accepting::Accepting;
 use book::{Book, Clerk};
 pub use error::ServerError;
+use history::{History, Recorder};
 pub use node_service::NodeService;
+use node_service::Steering;
 use opening::{open_raft, open_store};
+use pace::Pace;
 use rates::Rates;
 use receiving::Receiving;
 pub use run::run;
@@ -150,6 +155,7 @@ impl Server {
         topics.learn(&state);
         let disk = data_dir.disk();
         let data_dir = Arc::new(Mutex::new(data_dir));
+        let (history, pace) = (Arc::new(History::default()), Arc::new(Pace::default()));
         let foreground = Arc::new(Foreground::default());
         let first = Some(Arc::clone(&foreground)).filter(|_| settings.transfer.yields_to_producers);
         let rates = Rates::new(admitted.node, &state, first);
@@ -230,8 +236,15 @@ impl Server {
             ingress.door().publish(room);
         }
         let (counters, metrics) = (Arc::new(Counters::default()), Arc::new(Metrics::new()));
-        let clerk =
-            Clerk::new(Arc::clone(&book), Arc::clone(&topics), rates, Arc::clone(&data_dir));
+        let clerk = Clerk::new(
+            Arc::clone(&book),
+            Arc::clone(&topics),
+            rates.clone(),
+            Arc::clone(&history),
+            Arc::clone(&data_dir),
+        );
+        let next = (Telemetry::new(Arc::clone(&counters)), Arc::clone(&metrics));
+        let recorder = Recorder { history: Arc::clone(&history), next };
         let thread = NodeLoop::new(
             replica,
             letters,
@@ -239,7 +252,7 @@ impl Server {
             clock,
             settings.raft.tick,
             Box::new(clerk),
-            Box::new((Telemetry::new(Arc::clone(&counters)), Arc::clone(&metrics))),
+            Box::new(recorder),
         )
         .spawn(actions)
         .map_err(ServerError::Thread)?;
@@ -253,11 +266,13 @@ impl Server {
             Arc::clone(&ingress),
             topics,
             metrics,
+            Steering { rates, history, pace: Arc::clone(&pace), sizes: Arc::default() },
         ));
         let router = http::router(Arc::clone(&service) as Arc<dyn Service>, settings.http.clone());
         let ended = cancel.clone().cancelled_owned();
         let http = tokio::spawn(http::serve(http, router, settings.connections.clone(), ended));
         tokio::spawn(ingress.keep_open(cancel.clone()));
+        tokio::spawn(pace.watch(handle.clone(), cancel.clone()));
         tokio::spawn(sweep_trash(store, settings.node.quarantine, cancel.clone()));
         tokio::spawn(flush_positions(Arc::clone(&broker), cancel.clone()));
 
@@ -374,10 +389,21 @@ impl Drop for Server {
 
 /// Checks that a file's policy is the cluster's. A file that leaves everything at its default says
 /// nothing.
+///
+/// What operators turn in passing is the cluster's: a node that restarts while moves are paused or
+/// slowed down must not be kept out by its file.
 fn check_policy(file: &Policy, cluster: &Policy) -> Result<(), ServerError> {
     if *file == Policy::default() {
         return Ok(());
     }
+    let file = &Policy {
+        paused: cluster.paused,
+        copy_rate_bytes_per_second: cluster.copy_rate_bytes_per_second,
+        copy_in_bytes_per_second: cluster.copy_in_bytes_per_second,
+        copy_out_bytes_per_second: cluster.copy_out_bytes_per_second,
+        cluster_copy_rate_bytes_per_second: cluster.cluster_copy_rate_bytes_per_second,
+        ..file.clone()
+    };
     let (file, cluster) = (format!("{file:#?}"), format!("{cluster:#?}"));
     let differ = file.lines().zip(cluster.lines()).filter(|(file, cluster)| file != cluster);
     let differ = differ.map(|(file, cluster)| {

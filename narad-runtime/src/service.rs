@@ -14,7 +14,11 @@ pub use crate::log::Record;
 mod consumer;
 mod error;
 mod key;
+mod operate;
+mod planning;
+mod policy;
 mod salvage;
+mod verdict;
 
 pub use consumer::{
     Handed, HandedRecord, NoTicket, OffsetsOf, OffsetsView, Reserve, Settle, Settled, Skip,
@@ -24,7 +28,17 @@ pub use error::ServiceError;
 #[cfg(feature = "cli")]
 pub(crate) use key::hash_of;
 pub use key::partition_of;
+pub use operate::{
+    Abort, ClusterView, DrainView, HeldView, HistoryView, MoveEnd, NodeView, Operate, PastMove,
+    PastPhase, PastPhaseName, QuorumView, StopReason, StopView,
+};
+pub use planning::{
+    BlockerView, ElsewhereView, ExplainView, PlanView, PlannedView, PreflightView, ReceiverView,
+    ShareView, StaysView,
+};
+pub use policy::{PolicyChange, PolicyView};
 pub use salvage::{AcceptedView, LossCause, NewLoss, QuarantinedView, ReceiptView, SalvageView};
+pub use verdict::{Cause, Verdict};
 
 /// A node, seen by its operators and clients.
 ///
@@ -33,7 +47,7 @@ pub use salvage::{AcceptedView, LossCause, NewLoss, QuarantinedView, ReceiptView
 /// [`ServiceError::OutcomeUnknown`]. A caller that goes away drops the future: what it has begun by
 /// then may be done or not, but never by half.
 #[async_trait]
-pub trait Service: Send + Sync + 'static {
+pub trait Service: Operate {
     /// Tells whether the node is registered and so takes part in the cluster.
     async fn readiness(&self) -> Readiness;
 
@@ -382,6 +396,19 @@ pub struct MoveView {
     /// Whether the owner is dead.
     #[serde(default)]
     pub source_dead: bool,
+    /// Tries of this destination since it started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<u32>,
+    /// How it is doing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Verdict>,
+}
+
+impl MoveView {
+    /// Returns the partition as people write it, such as `orders/3`.
+    pub fn place(&self) -> String {
+        format!("{}/{}", self.topic, self.partition)
+    }
 }
 
 /// A topic to create, as `POST /v1/topics` takes it.

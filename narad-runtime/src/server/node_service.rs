@@ -1,10 +1,20 @@
 //! The API's view of a node: questions to the node machine, records to and from its logs.
 
+mod advice;
 mod consume;
 mod damaged;
+mod draining;
 mod errors;
+mod explain;
+mod gather;
 mod hand_out;
+mod names;
+mod operate;
+mod planning;
 mod salvage;
+mod status;
+mod steering;
+mod stopping;
 mod views;
 
 use std::sync::Arc;
@@ -19,6 +29,9 @@ use narad_core::ids::{Epoch, NodeId, PartitionId, TopicId};
 use narad_core::metastore::Applied;
 use narad_core::node::{Ask, AskError, Node, Said};
 
+use super::history::History;
+use super::pace::Pace;
+use super::rates::Rates;
 use super::topics::{Known, Topics};
 use crate::broker::{Broker, ProduceError, Seat};
 use crate::client::{Client, ClientOptions};
@@ -33,6 +46,7 @@ use crate::service::{
 };
 use crate::store::{Kept, PartitionStore, Receipt};
 use damaged::Damages;
+pub(super) use gather::Sizes;
 use views::{add_progress, member_view, moves_seen_from, route, topic_view};
 
 /// What the HTTP API asks of a running node.
@@ -48,6 +62,16 @@ pub struct NodeService {
     topics: Arc<Topics>,
     metrics: Arc<Metrics>,
     damages: Damages,
+    steering: Steering,
+}
+
+/// What operators see and change of this node alone.
+#[derive(Debug)]
+pub(super) struct Steering {
+    pub(super) rates: Rates,
+    pub(super) history: Arc<History>,
+    pub(super) pace: Arc<Pace>,
+    pub(super) sizes: Arc<Sizes>,
 }
 
 /// Where a partition is, as this node has learned it.
@@ -81,18 +105,10 @@ impl NodeService {
         ingress: Arc<Ingress>,
         topics: Arc<Topics>,
         metrics: Arc<Metrics>,
+        steering: Steering,
     ) -> Self {
-        Self {
-            handle,
-            broker,
-            store,
-            node,
-            turn: AtomicU64::new(0),
-            ingress,
-            topics,
-            metrics,
-            damages: Damages::new(),
-        }
+        let (turn, damages) = (AtomicU64::new(0), Damages::new());
+        Self { handle, broker, store, node, turn, ingress, topics, metrics, damages, steering }
     }
 
     fn store(&self) -> Arc<dyn PartitionStore> {
@@ -255,6 +271,20 @@ impl NodeService {
         Err(ServiceError::UnknownTopic(topic.to_owned()))
     }
 
+    async fn moves_now(&self, read: Read) -> Result<Vec<MoveView>, ServiceError> {
+        let pace = Arc::clone(&self.steering.pace);
+        let (mut moves, elsewhere) =
+            self.look(read, move |node| moves_seen_from(node, &pace)).await?;
+        // A stale view is this node's own: so what a destination is asked ends there.
+        if read == Read::Barrier {
+            let asked = elsewhere.into_iter().map(async |(to, addr)| (to, ask_moves(&addr).await));
+            for (to, told) in join_all(asked).await {
+                add_progress(&mut moves, &to, told.as_deref());
+            }
+        }
+        Ok(moves)
+    }
+
     /// Finds the seat of a partition that this node owns.
     fn seat(&self, place: &Place) -> Result<Seat, ServiceError> {
         if place.owner != self.node {
@@ -304,15 +334,7 @@ impl Service for NodeService {
     }
 
     async fn moves(&self, read: Read) -> Result<Vec<MoveView>, ServiceError> {
-        let (mut moves, elsewhere) = self.look(read, moves_seen_from).await?;
-        // A stale view is this node's own: so what a destination is asked ends there.
-        if read == Read::Barrier {
-            let asked = elsewhere.into_iter().map(async |(to, addr)| (to, ask_moves(&addr).await));
-            for (to, told) in join_all(asked).await {
-                add_progress(&mut moves, &to, told.as_deref());
-            }
-        }
-        Ok(moves)
+        self.moves_now(read).await
     }
 
     async fn decommission(&self, member: &str, on: bool) -> Result<(), ServiceError> {

@@ -1,6 +1,7 @@
 //! A cluster in memory: several nodes over one state, without files and without a protocol.
 
 mod consumers;
+pub(crate) mod operate;
 mod reads;
 mod salvage;
 
@@ -70,6 +71,7 @@ pub(crate) struct State {
     pub(crate) addrs: BTreeMap<String, String>,
     pub(crate) dead: Vec<String>,
     pub(crate) salvage: SalvageView,
+    pub(crate) shown: operate::Shown,
     pub(crate) leaderless: bool,
     pub(crate) unregistered: bool,
     /// Nodes that were taken out.
