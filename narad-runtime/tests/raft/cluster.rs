@@ -194,7 +194,7 @@ impl Cluster {
         let (mut raft, restored) = Raft::open(config, node.disk.clone()).expect("a sound disk");
         if voices {
             raft.speak_by(Box::new(move |message| {
-                spoken.lock().expect("nobody panics").push((id, message))
+                spoken.lock().expect("nobody panics").push((id, message));
             }));
         }
         node.raft = Some(raft);
