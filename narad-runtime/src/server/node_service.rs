@@ -10,6 +10,7 @@ mod gather;
 mod hand_out;
 mod names;
 mod operate;
+mod place;
 mod planning;
 mod salvage;
 mod status;
@@ -23,7 +24,6 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::join_all;
-use narad_core::cursor::Lineage;
 use narad_core::dispatch::Route as Way;
 use narad_core::ids::{Epoch, NodeId, PartitionId, TopicId};
 use narad_core::metastore::Applied;
@@ -47,6 +47,7 @@ use crate::service::{
 use crate::store::{Kept, PartitionStore, Receipt};
 use damaged::Damages;
 pub(super) use gather::Sizes;
+use place::{Place, place_of};
 use views::{add_progress, member_view, moves_seen_from, route, topic_view};
 
 /// What the HTTP API asks of a running node.
@@ -60,7 +61,6 @@ pub struct NodeService {
     turn: AtomicU64,
     ingress: Arc<Ingress>,
     topics: Arc<Topics>,
-    metrics: Arc<Metrics>,
     damages: Damages,
     steering: Steering,
 }
@@ -72,28 +72,7 @@ pub(super) struct Steering {
     pub(super) history: Arc<History>,
     pub(super) pace: Arc<Pace>,
     pub(super) sizes: Arc<Sizes>,
-}
-
-/// Where a partition is, as this node has learned it.
-struct Place {
-    partition: PartitionId,
-    owner: NodeId,
-    owner_http: Option<String>,
-    /// For readers that come from an earlier reign.
-    lineage: Lineage,
-    /// The reigns of which it is known whose they were.
-    reigns: Vec<(Epoch, NodeId)>,
-}
-
-impl Place {
-    const fn topic(&self) -> TopicId {
-        self.partition.topic
-    }
-
-    /// Whether a reign is known to have been a node's.
-    fn was_of(&self, node: NodeId, epoch: Epoch) -> bool {
-        self.reigns.contains(&(epoch, node))
-    }
+    pub(super) metrics: Arc<Metrics>,
 }
 
 impl NodeService {
@@ -104,11 +83,10 @@ impl NodeService {
         node: NodeId,
         ingress: Arc<Ingress>,
         topics: Arc<Topics>,
-        metrics: Arc<Metrics>,
         steering: Steering,
     ) -> Self {
         let (turn, damages) = (AtomicU64::new(0), Damages::new());
-        Self { handle, broker, store, node, turn, ingress, topics, metrics, damages, steering }
+        Self { handle, broker, store, node, turn, ingress, topics, damages, steering }
     }
 
     fn store(&self) -> Arc<dyn PartitionStore> {
@@ -322,7 +300,7 @@ impl Service for NodeService {
 
     async fn metrics(&self) -> Result<String, ServiceError> {
         let sight = self.handle.query(Sight::of).await?;
-        Ok(self.metrics.text(&sight))
+        Ok(self.steering.metrics.text(&sight))
     }
 
     async fn members(&self, read: Read) -> Result<Vec<MemberView>, ServiceError> {
@@ -497,26 +475,6 @@ async fn blocking<T: Send + 'static>(
 ) -> Result<T, ServiceError> {
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|error| ServiceError::Internal(error.to_string()))
-}
-
-fn place_of(node: &Node, topic: &str, index: u32) -> Result<Place, ServiceError> {
-    let state = node.state();
-    let found =
-        state.topic_named(topic).ok_or_else(|| ServiceError::UnknownTopic(topic.to_owned()))?;
-    if index >= found.partitions {
-        let (topic, partition) = (topic.to_owned(), index);
-        return Err(ServiceError::UnknownPartition { topic, partition });
-    }
-    let partition = PartitionId { topic: found.id, index };
-    // A topic that was just created has no owners yet.
-    let row = state.assignment(partition).ok_or(ServiceError::NotServing)?;
-    Ok(Place {
-        partition,
-        owner: row.owner,
-        owner_http: state.member(row.owner).map(|owner| owner.addrs.http.clone()),
-        lineage: Lineage::of(row),
-        reigns: row.lineage.iter().map(|reign| (reign.epoch, reign.owner)).collect(),
-    })
 }
 
 fn waiting(what: &str) -> Readiness {
