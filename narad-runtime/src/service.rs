@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use narad_core::ids::{Epoch, Incarnation, MoveId, Name, NodeId, Offset, TopicId};
+use narad_core::ids::{Epoch, Incarnation, MoveId, Name, NodeId, TopicId};
 use serde::{Deserialize, Serialize};
 
 pub use crate::log::Record;

@@ -25,7 +25,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::future::join_all;
 use narad_core::dispatch::Route as Way;
-use narad_core::ids::{Epoch, NodeId, PartitionId, TopicId};
+use narad_core::ids::{Epoch, NodeId, PartitionId};
 use narad_core::metastore::Applied;
 use narad_core::node::{Ask, AskError, Node, Said};
 
