@@ -18,57 +18,20 @@ const DURABLE: How<'_> = How { congestion: Some(CONGESTION), is_durable: true, r
 /// Measures those of the bars that are wanted.
 pub(crate) fn measure(options: &Options, wanted: &[Bar], report: &mut Report) {
     let rig = Rig::new(options.dir.path(), options.bytes);
-    let is = |bar| wanted.contains(&bar);
-    let no_rsync = peers::missing("rsync");
-    let no_network = no_rsync.clone().or_else(|| peers::no_namespace(SAME));
     let bench = Bench { rig: &rig, pairs: options.pairs };
-    if is(Bar::C1) || is(Bar::C4) {
-        match &no_rsync {
-            Some(why) => skip(report, wanted, &[Bar::C1, Bar::C4], why),
-            None => {
-                let runs = bench.pairs(|| rig.run(LAX, None), || rsync(&rig, "-a", None));
-                if is(Bar::C1) {
-                    report.row(bench.speed(Bar::C1, "rsync -a", &runs, Threshold::AtLeast(2.8)));
-                }
-                if is(Bar::C4) {
-                    report.row(bench.cpu("rsync -a", &runs));
-                }
-            }
+    let is = |bar| wanted.contains(&bar);
+    if let Some(why) = peers::missing("rsync") {
+        for bar in [Bar::C1, Bar::C2, Bar::C4].into_iter().filter(|&bar| is(bar)) {
+            report.skip(bar, &why);
         }
+    } else {
+        bench.beside_rsync(wanted, report);
     }
     if is(Bar::C1) {
-        match &no_network {
-            Some(why) => report.skip(Bar::C1, why),
-            None => {
-                let same = How { congestion: Some(SAME), ..LAX };
-                let runs = bench.pairs(|| rig.run(same, None), || rsync(&rig, "-a", Some(SAME)));
-                let beside = format!("rsync -a, both on {SAME}");
-                report.row(bench.speed(Bar::C1, &beside, &runs, Threshold::AtLeast(2.3)));
-            }
-        }
         let runs = bench.pairs(|| rig.run(LAX, None), || cp(&rig));
         report.row(bench.speed(Bar::C1, "cp -r, no network", &runs, Threshold::None));
     }
     if is(Bar::C2) {
-        match &no_rsync {
-            Some(why) => report.skip(Bar::C2, why),
-            None => {
-                let runs =
-                    bench.pairs(|| rig.run(DURABLE, None), || rsync(&rig, "-a --fsync", None));
-                let least = Threshold::AtLeast(2.3);
-                report.row(bench.speed(Bar::C2, "rsync -a --fsync", &runs, least));
-            }
-        }
-        match &no_network {
-            Some(why) => report.skip(Bar::C2, why),
-            None => {
-                let same = How { congestion: Some(SAME), ..DURABLE };
-                let runs =
-                    bench.pairs(|| rig.run(same, None), || rsync(&rig, "-a --fsync", Some(SAME)));
-                let beside = format!("rsync -a --fsync, both on {SAME}");
-                report.row(bench.speed(Bar::C2, &beside, &runs, Threshold::AtLeast(2.0)));
-            }
-        }
         let runs = bench.pairs(|| rig.run(DURABLE, None), || plain(&rig));
         let least = Threshold::AtLeast(0.85);
         report.row(bench.speed(Bar::C2, "write and fsync 64 MiB files", &runs, least));
@@ -81,18 +44,44 @@ pub(crate) fn measure(options: &Options, wanted: &[Bar], report: &mut Report) {
     }
 }
 
-fn skip(report: &mut Report, wanted: &[Bar], bars: &[Bar], why: &str) {
-    for bar in bars.iter().filter(|bar| wanted.contains(bar)) {
-        report.skip(*bar, why);
-    }
-}
-
 struct Bench<'a> {
     rig: &'a Rig,
     pairs: u32,
 }
 
 impl Bench<'_> {
+    fn beside_rsync(&self, wanted: &[Bar], report: &mut Report) {
+        let rig = self.rig;
+        let is = |bar| wanted.contains(&bar);
+        if is(Bar::C1) || is(Bar::C4) {
+            let runs = self.pairs(|| rig.run(LAX, None), || rsync(rig, "-a", None));
+            if is(Bar::C1) {
+                report.row(self.speed(Bar::C1, "rsync -a", &runs, Threshold::AtLeast(2.8)));
+            }
+            if is(Bar::C4) {
+                report.row(self.cpu("rsync -a", &runs));
+            }
+        }
+        if is(Bar::C2) {
+            let flags = "-a --fsync";
+            let runs = self.pairs(|| rig.run(DURABLE, None), || rsync(rig, flags, None));
+            report.row(self.speed(Bar::C2, "rsync -a --fsync", &runs, Threshold::AtLeast(2.3)));
+        }
+        let same = [
+            (Bar::C1, LAX, "-a", Threshold::AtLeast(2.3)),
+            (Bar::C2, DURABLE, "-a --fsync", Threshold::AtLeast(2.0)),
+        ];
+        for (bar, how, flags, least) in same.into_iter().filter(|same| is(same.0)) {
+            if let Some(why) = peers::no_namespace(SAME) {
+                report.skip(bar, &why);
+                continue;
+            }
+            let how = How { congestion: Some(SAME), ..how };
+            let runs = self.pairs(|| rig.run(how, None), || rsync(rig, flags, Some(SAME)));
+            report.row(self.speed(bar, &format!("rsync {flags}, both on {SAME}"), &runs, least));
+        }
+    }
+
     /// Runs both sides in turn; the first pair warms up.
     fn pairs(&self, ours: impl Fn() -> Run, theirs: impl Fn() -> Run) -> Vec<(Run, Run)> {
         let pairs: Vec<(Run, Run)> = (0..=self.pairs).map(|_| (ours(), theirs())).collect();

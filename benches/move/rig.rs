@@ -180,14 +180,14 @@ impl Rig {
         loop {
             for effect in out.drain().collect::<Vec<_>>() {
                 let Effect::Run(op, operation) = effect else { continue };
-                match self.answer(&operation) {
+                match self.answer(operation) {
                     Ok(outcome) => drop(sender.send((op, outcome))),
                     Err(work) => {
                         let (storage, client) = (Arc::clone(storage), Arc::clone(client));
                         let sender = sender.clone();
                         self.runtime.spawn_blocking(move || {
                             let never = CancelFlag::default();
-                            let outcome = staged(storage.stage(P, work, 0, &*client, &never));
+                            let outcome = staged(storage.stage(P, *work, 0, &*client, &never));
                             drop(sender.send((op, outcome)));
                         });
                     }
@@ -196,7 +196,7 @@ impl Rig {
             if mover.is_over() {
                 return;
             }
-            let wait = mover.deadline().map_or(Duration::from_secs(60), |due| due.at.since(now()));
+            let wait = mover.deadline().map_or(Duration::from_mins(1), |due| due.at.since(now()));
             let event = match done.recv_timeout(wait) {
                 Ok((op, outcome)) => Event::Done(op, outcome),
                 Err(_) => Event::Wake,
@@ -206,11 +206,11 @@ impl Rig {
     }
 
     /// Answers what concerns the source and the replicated log; the rest is work on the disk.
-    fn answer(&self, operation: &Operation) -> Result<Outcome, Staging> {
+    fn answer(&self, operation: Operation) -> Result<Outcome, Box<Staging>> {
         let list = |check: &[_]| {
             self.broker.seat(P).slot.list(LIFE, check).expect("the source's disk works")
         };
-        Ok(match operation.clone() {
+        Ok(match operation {
             Operation::ReadRow => Outcome::ReadRow(Ok(Some(row()))),
             Operation::List { check, .. } => Outcome::List(Ok(list(&check))),
             Operation::ReachLeader => Outcome::ReachLeader(Ok(())),
@@ -226,17 +226,17 @@ impl Rig {
                 Outcome::Propose(Proposed::Replied(Reply::Applied(Applied::Won(Epoch(2)))))
             }
             Operation::Copy { source, base, position, bytes } => {
-                return Err(Staging::Copy { source, base, position, bytes });
+                return Err(Box::new(Staging::Copy { source, base, position, bytes }));
             }
-            Operation::Checkpoint(manifest) => return Err(Staging::Checkpoint(manifest)),
-            Operation::Trim { keep } => return Err(Staging::Trim(keep)),
-            Operation::Probe { bytes } => return Err(Staging::Probe { bytes }),
-            Operation::Verify(boundary) => return Err(Staging::Verify(boundary)),
+            Operation::Checkpoint(manifest) => return Err(Box::new(Staging::Checkpoint(manifest))),
+            Operation::Trim { keep } => return Err(Box::new(Staging::Trim(keep))),
+            Operation::Probe { bytes } => return Err(Box::new(Staging::Probe { bytes })),
+            Operation::Verify(boundary) => return Err(Box::new(Staging::Verify(boundary))),
             Operation::Install { attempt, sidecar, manifest } => {
-                return Err(Staging::Install { attempt, sidecar, manifest });
+                return Err(Box::new(Staging::Install { attempt, sidecar, manifest }));
             }
-            Operation::Restage { attempt } => return Err(Staging::Restage(attempt)),
-            Operation::SetAside(what) => return Err(Staging::SetAside(what)),
+            Operation::Restage { attempt } => return Err(Box::new(Staging::Restage(attempt))),
+            Operation::SetAside(what) => return Err(Box::new(Staging::SetAside(what))),
         })
     }
 }

@@ -75,7 +75,8 @@ pub struct Config {
     pub stall_passes: u32,
     /// Least time between the starts of two passes. Default 50 ms.
     pub pass_interval: Duration,
-    /// Longest range that one copy request may ask for. Default 8 MiB.
+    /// Longest range that one copy request may ask for. Default 32 MiB: at 8 MiB a fast copy spends a
+    /// tenth of its time between requests. On a slow way less is asked for at once.
     pub chunk_bytes_max: u64,
     /// Copy requests of one move that may be under way at once. Default 4; 1 to 64.
     pub chunks_in_flight_max: u32,
@@ -310,7 +311,7 @@ impl Config {
             passes_max: 20,
             stall_passes: 3,
             pass_interval: Duration::from_millis(50),
-            chunk_bytes_max: 8 << 20,
+            chunk_bytes_max: 32 << 20,
             chunks_in_flight_max: 4,
             freeze_ttl: Duration::from_secs(30),
             freeze_max: Duration::from_mins(5),

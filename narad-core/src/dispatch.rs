@@ -27,8 +27,8 @@
 //!
 //! # Invariants
 //!
-//! 1. The checkpoint never passes a record that has not arrived, was not dropped and is not damaged
-//!    (S11).
+//! 1. The checkpoint neither passes nor names a record that has not arrived, was not dropped and is
+//!    not damaged (S11).
 //! 2. A record that an owner may have, in whatever batch, stays with that partition: only there a
 //!    second copy can be told from the first (R36, R37).
 //! 3. One batch under way for each partition, and the same number for the same records until they
@@ -48,8 +48,10 @@
 //!
 //! # After a restart
 //!
-//! Everything from the checkpoint on is waiting again and bound to nothing: what had arrived arrives
-//! a second time, what had not is not missed (R39, S11).
+//! Everything that the last checkpoint does not name is waiting again and bound to nothing: what had
+//! arrived since arrives a second time, what had not is not missed (R39, S11). Beyond the lowest
+//! position that is needed a checkpoint names ranges, or one stuck record would have all that was
+//! accepted since sent again; a clean stop makes a last one.
 //!
 //! # Example
 //!
@@ -96,15 +98,16 @@ use crate::time::Instant;
 use lane::{Limits, Topic};
 use ledger::Ledger;
 use queue::Kind;
+use stop::Stop;
 use turns::{Peer, Stalled};
-use upkeep::{Carrying, Chore};
+use upkeep::{Carrying, Chore, Noted};
 
 pub use account::{Backlog, Progress, Refusals, Refused, Room};
 pub use receiver::{Receipt, Receiver};
 
 pub use interface::{
-    BatchNo, Effect, Event, Found, LogFault, NoBarrier, Note, Operation, Outcome, Route, SendFault,
-    Seqs, Waybill, send_limit,
+    BatchNo, Checkpoint, Effect, Event, Found, LogFault, NoBarrier, Note, Operation, Outcome,
+    Route, SendFault, Seqs, Waybill, send_limit,
 };
 
 mod account;
@@ -117,6 +120,7 @@ mod ledger;
 mod queue;
 mod receiver;
 mod rows;
+mod stop;
 mod turns;
 mod upkeep;
 
@@ -144,13 +148,14 @@ pub struct Dispatch {
     /// Topics that are not in the applied state, with something that waits.
     absent: BTreeSet<TopicId>,
     barrier: Chore<Vec<TopicId>>,
-    checkpoint: Chore<crate::ids::Seq>,
+    checkpoint: Chore<Noted>,
     /// The last durable one.
-    checkpointed: crate::ids::Seq,
+    noted: Noted,
     carry: Chore<Carrying>,
     /// Whether the rows have been looked at in this life.
     has_looked: bool,
     is_draining: bool,
+    stop: Stop,
     pace: Pace,
     progress: Progress,
 }
@@ -211,10 +216,11 @@ impl Dispatch {
             absent: BTreeSet::new(),
             barrier: Chore::default(),
             checkpoint: Chore::default(),
-            checkpointed: first,
+            noted: Noted { below: first, arrived: 0 },
             carry: Chore::default(),
             has_looked: false,
             is_draining: false,
+            stop: Stop::default(),
             pace: Pace::default(),
             progress: Progress::default(),
         };
@@ -243,11 +249,16 @@ impl Dispatch {
             Event::Accepted(waybills) => self.accepted(now, state, waybills, out),
             Event::Applied(changed) => self.applied(now, state, &changed, out),
             Event::Restored => self.restored(now, state, out),
+            Event::Stopping => self.stopping(now),
             Event::Done(op, outcome) => self.done(now, state, op, outcome, out),
         }
-        self.ring(now, state, out);
-        self.serve(now, state, out);
-        self.keep_up(now, out);
+        if self.is_stopping() {
+            self.wind_up(now, out);
+        } else {
+            self.ring(now, state, out);
+            self.serve(now, state, out);
+            self.keep_up(now, out);
+        }
         self.pace.observe(now, self.ledger.waiting_records() > 0);
         let effects = out.as_slice().len() - before;
         let most = Self::EFFECTS_MAX + 2 * self.tuning.in_flight_max;
@@ -256,13 +267,16 @@ impl Dispatch {
 
     /// Returns when the machine wants to be woken.
     pub fn deadline(&self) -> Option<Deadline> {
+        if self.is_stopping() {
+            return self.stop_deadline();
+        }
         let alarm = self.alarms.first().map(|&(at, _)| at);
         let rest = self.peers.values().filter_map(|peer| peer.rests_until).min();
         let deadlines = [
             (alarm, "a partition that took nothing is looked at again"),
             (rest, "a node that did not answer is tried again"),
             (self.barrier.due_for(!self.absent.is_empty()), "a barrier is asked for again"),
-            (self.checkpoint.due_for(self.has_progressed()), "a checkpoint is due"),
+            (self.checkpoint_due(), "a checkpoint is due"),
             (self.carry.due_for(self.is_pinned()), "records are to be carried"),
         ];
         let each = deadlines.into_iter();

@@ -70,7 +70,7 @@ use crate::proposals::Proposals;
 use crate::time::Instant;
 
 pub use asks::{Ask, AskError, Loss, Said};
-pub use observe::Note;
+pub use observe::{News, Note};
 pub use operation::{
     CallFault, Gating, GatingOutcome, Operation, Outcome, Salvaged, Shipping, ShippingOutcome,
     Staging, StagingOutcome,
@@ -154,6 +154,9 @@ pub enum Event {
     /// These records are durable in this node's ingress log. Each is told once, in ascending order,
     /// and before its producer is answered.
     Accepted(Vec<Waybill>),
+    /// The process is about to end: nothing more is brought to owners, and what has arrived is noted.
+    /// See [`Node::has_stopped`].
+    Stopping,
 }
 
 /// Something the node asks for.
@@ -203,6 +206,7 @@ pub struct Node {
     handoffs: BTreeMap<PartitionId, Handoff>,
     /// Reigns that are over while their gates may not know it yet.
     closing: BTreeSet<PartitionId>,
+    news: News,
     /// How far the log was applied when no gate served a reign that is over.
     stood: LogIndex,
     movers: BTreeMap<PartitionId, Mover>,
@@ -269,6 +273,7 @@ impl Node {
             hosts: BTreeMap::new(),
             handoffs: BTreeMap::new(),
             closing: BTreeSet::new(),
+            news: News::default(),
             stood: LogIndex(0),
             movers: BTreeMap::new(),
             agenda: Agenda::default(),
@@ -305,6 +310,7 @@ impl Node {
             Event::Accepted(waybills) => {
                 self.inbox.push_back(Internal::Dispatch(dispatch::Event::Accepted(waybills)));
             }
+            Event::Stopping => self.inbox.push_back(Internal::Dispatch(dispatch::Event::Stopping)),
         }
         self.settle();
         self.hand_out(out);

@@ -16,7 +16,8 @@ use crate::foreground::Foreground;
 pub use batch::{Batcher, ProduceError};
 pub use deliver::NotTaken;
 pub use slot::{
-    AppendUnderWay, Committed, FreezeAnswer, Offsets, Pending, Slot, SlotError, Standpoint, Watch,
+    AppendUnderWay, Committed, FreezeAnswer, Offsets, Pending, Slot, SlotError, Standpoint,
+    Unsaved, Watch,
 };
 
 /// One partition's slot with its producers.
@@ -34,6 +35,7 @@ pub struct Broker {
     limits: cursor::Limits,
     foreground: Option<Arc<Foreground>>,
     seats: RwLock<BTreeMap<PartitionId, Seat>>,
+    unsaved: Arc<Unsaved>,
 }
 
 impl fmt::Debug for Broker {
@@ -50,7 +52,8 @@ impl Broker {
 
     /// Makes a broker of whose partitions the consumers may each take so much.
     pub fn with_limits(standpoint: Arc<dyn Standpoint>, limits: cursor::Limits) -> Self {
-        Self { standpoint, limits, foreground: None, seats: RwLock::default() }
+        let (seats, unsaved) = (RwLock::default(), Arc::default());
+        Self { standpoint, limits, foreground: None, seats, unsaved }
     }
 
     /// Has its producers tell how long their commits take.
@@ -68,7 +71,8 @@ impl Broker {
         let mut seats = self.seats.write().unwrap_or_else(PoisonError::into_inner);
         let make = || {
             let standpoint = Arc::clone(&self.standpoint);
-            let slot = Arc::new(Slot::with_limits(partition, standpoint, self.limits));
+            let slot = Slot::with_limits(partition, standpoint, self.limits);
+            let slot = Arc::new(slot.listed_in(&self.unsaved));
             let mut batcher = Batcher::new(Arc::clone(&slot));
             if let Some(foreground) = &self.foreground {
                 batcher = batcher.timed_by(Arc::clone(foreground));
@@ -79,12 +83,10 @@ impl Broker {
     }
 
     /// Makes the consumers' positions of all open logs durable, where they have changed. Blocks.
+    /// Costs nothing for partitions that nobody consumes or appends to.
     pub fn flush_positions(&self) {
-        let seats: Vec<Seat> = {
-            let seats = self.seats.read().unwrap_or_else(PoisonError::into_inner);
-            seats.values().cloned().collect()
-        };
-        for seat in seats {
+        let unsaved = self.unsaved.take();
+        for seat in unsaved.into_iter().filter_map(|partition| self.find(partition)) {
             if let Err(error) = seat.slot.store_position() {
                 tracing::debug!(partition = %seat.slot.partition(), %error, "position not kept");
             }
@@ -95,5 +97,46 @@ impl Broker {
     pub fn find(&self, partition: PartitionId) -> Option<Seat> {
         let seats = self.seats.read().unwrap_or_else(PoisonError::into_inner);
         seats.get(&partition).cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use narad_core::freeze::gate::Authority;
+    use narad_core::ids::TopicId;
+    use narad_core::time::Instant;
+
+    use super::*;
+
+    struct Nowhere;
+
+    impl Standpoint for Nowhere {
+        fn now(&self) -> Instant {
+            Instant::ORIGIN
+        }
+
+        fn authority(&self) -> Authority {
+            Authority::NONE
+        }
+    }
+
+    /// Keeping positions looks at what somebody has had to do with, and at nothing else.
+    #[test]
+    fn positions_that_nobody_touched_are_not_looked_at() {
+        let broker = Broker::new(Arc::new(Nowhere));
+        let id = |index| PartitionId { topic: TopicId(1), index };
+        for index in 0..1000 {
+            broker.seat(id(index));
+        }
+        assert!(broker.unsaved.take().is_empty());
+        broker.seat(id(7)).slot.wake_consumers();
+        broker.seat(id(7)).slot.wake_consumers();
+        assert_eq!(broker.unsaved.take(), [id(7)].into());
+        broker.seat(id(7)).slot.store_position().expect("there is no log");
+        assert!(broker.unsaved.take().is_empty());
+        broker.seat(id(7)).slot.wake_consumers();
+        broker.flush_positions();
+        broker.seat(id(7)).slot.wake_consumers();
+        assert_eq!(broker.unsaved.take(), [id(7)].into(), "again, after it was looked at");
     }
 }

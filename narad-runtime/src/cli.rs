@@ -59,7 +59,8 @@ pub struct Global {
     /// The same as --output json
     #[arg(long, global = true, conflicts_with = "output")]
     pub json: bool,
-    /// What is logged to standard error, such as info or raft=debug
+    /// What is logged to standard error, such as info or raft=debug; of a node info,raft=warn if not
+    /// given
     #[arg(long, global = true, value_name = "FILTER", env = "NARAD_LOG")]
     pub log: Option<String>,
 }
@@ -190,7 +191,13 @@ fn open(
     let Some(path) = path.filter(|path| path.as_os_str() != "-") else {
         return Ok(std::mem::replace(&mut terminal.input, Box::new(std::io::empty())));
     };
-    match std::fs::File::open(&path) {
+    let opened = std::fs::File::open(&path);
+    // A directory can be opened, and fails only when somebody reads it.
+    if opened.as_ref().is_ok_and(|file| file.metadata().is_ok_and(|found| found.is_dir())) {
+        let message = format!("{} is a directory", path.display());
+        return Err(Failure::new(ExitCode::Usage, message));
+    }
+    match opened {
         Ok(file) => Ok(Box::new(std::io::BufReader::new(file))),
         Err(error) => {
             let message = format!("{} cannot be read: {error}", path.display());

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::http::json::OffsetsBody;
 use crate::service::{
     AcceptedView, MemberView, MoveView, NewLoss, NewTopic, OffsetsView, Read, ReceiptView,
-    SalvageView, TopicDetail, TopicView,
+    SalvageView, Skip, Skipped, TopicDetail, TopicView,
 };
 
 mod accepted;
@@ -42,6 +42,7 @@ mod waits;
 pub use consumer::{Consumer, ConsumerOptions, Delivery};
 pub use endpoint::{Endpoint, EndpointError};
 pub use error::{ClientError, Tried};
+use owner::{Owner, Trouble};
 pub use producer::{Ack, Delivered, Placement, Producer, ProducerOptions, SendError, Totals};
 pub use reader::{Reader, ReaderOptions, StartAt, Stretch};
 use routes::Known;
@@ -181,6 +182,45 @@ impl Client {
         let path = format!("/v1/topics/{}/offsets", encoded(topic));
         let answer = self.get(&read_path(&path, read)).await?;
         answer.parse().map(|OffsetsBody { partitions, .. }| partitions)
+    }
+
+    /// Gives up records of a partition that cannot be read: all, or as many as may be acknowledged
+    /// ahead of others.
+    ///
+    /// # Errors
+    ///
+    /// See [`ClientError`]; a 400 says which of them can be read. Nothing was given up then.
+    pub async fn skip(
+        &self,
+        topic: &str,
+        partition: u32,
+        skip: &Skip,
+    ) -> Result<Skipped, ClientError> {
+        let path = format!("/v1/topics/{}/skip?partition={partition}", encoded(topic));
+        let request = Request::new(Method::POST, &path).json(json(skip));
+        let timeout = self.shared.options.request_timeout;
+        let until = Instant::now() + timeout;
+        let mut owner = Owner::new(self, topic, partition);
+        loop {
+            match owner.ask(&request, timeout).await {
+                Ok((endpoint, body)) => {
+                    let bad = |cause: serde_json::Error| ClientError::BadAnswer {
+                        endpoint,
+                        cause: cause.to_string(),
+                    };
+                    return serde_json::from_slice(&body).map_err(bad);
+                }
+                // What others have to do first is for the caller to decide.
+                Err(Trouble { error, passes })
+                    if !passes
+                        || error.code() == Some("too_far_ahead")
+                        || Instant::now() >= until =>
+                {
+                    return Err(error);
+                }
+                Err(_) => owner.pause().await,
+            }
+        }
     }
 
     /// Begins a member's decommission, or cancels it (R82, R94).

@@ -122,8 +122,7 @@ impl Courtesy {
         }
         self.window = window;
         let mut quiet = passed;
-        if self.commits > 0 {
-            let mean_us = self.total_us / self.commits;
+        if let Some(mean_us) = self.total_us.checked_div(self.commits) {
             (self.commits, self.total_us) = (0, 0);
             if self.suffers(mean_us) {
                 let share = (1000 - self.withheld) / 2;

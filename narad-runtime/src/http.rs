@@ -31,6 +31,7 @@
 //! | `GET /v1/topics/{topic}/offsets` | `{partitions: [..]}`, see [`OffsetsView`](crate::service::OffsetsView) |
 //! | `GET /v1/topics/{topic}/messages?partition=&from=&epoch=&max_bytes=&wait_ms=` | records, just to read |
 //! | `POST /v1/topics/{topic}/ack?partition=` | takes `{epoch, up_to?, offsets?}`; 204 |
+//! | `POST /v1/topics/{topic}/skip?partition=` | takes `{epoch, from, to}` of damaged records; `{records, next}` |
 //! | `GET /` | a page that shows the cluster, live |
 //! | `GET /healthz`, `GET /readyz` | 200, or 503 |
 //! | `GET /metrics` | what a Prometheus server scrapes, see [`metrics`](crate::metrics) |
@@ -69,9 +70,10 @@ mod query;
 mod request;
 mod salvage;
 mod serve;
+mod skip;
 mod topics;
 
-pub use error::{ErrorBody, error_codes};
+pub use error::{DamagedBody, ErrorBody, error_codes};
 pub use openapi::OPENAPI;
 pub use serve::{Connections, serve};
 
@@ -182,6 +184,7 @@ fn routes() -> Vec<(&'static str, MethodRouter<Arc<Api>>)> {
         ("/v1/topics/{topic}/nack", post(consume::nack)),
         ("/v1/topics/{topic}/extend", post(consume::extend)),
         ("/v1/topics/{topic}/offsets", get(consume::offsets)),
+        ("/v1/topics/{topic}/skip", post(skip::skip)),
         ("/v1/openapi.json", get(openapi::document)),
     ]
 }

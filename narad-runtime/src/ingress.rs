@@ -14,7 +14,8 @@
 //!                       ▲                                │   accepts nothing, reads on
 //!                       └────────────reopen──────────────┘
 //!
-//!  start ≤ checkpoint ≤ next       [checkpoint, next) is not dispatched, or not all of it
+//!  start ≤ checkpoint ≤ next       [checkpoint, next) is not dispatched, or not all of it:
+//!                                  ranges in it that are, or were given up, are remembered
 //! ```
 //!
 //! # Invariants
@@ -32,8 +33,8 @@
 //!
 //! # After a restart
 //!
-//! Everything from the checkpoint on is found again, dispatched or not: duplicates, never gaps. A
-//! last append that was torn is cut; nobody was told that it was accepted. One that is whole stays,
+//! Everything from the checkpoint on is found again, dispatched or not, but for the ranges that the
+//! checkpoint names beside it: duplicates, never gaps. A last append that was torn is cut; nobody was told that it was accepted. One that is whole stays,
 //! though its producers may not have been answered.
 //!
 //! # Example
@@ -77,10 +78,11 @@ mod scan;
 mod tests;
 
 use std::fmt;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use narad_core::dispatch::Waybill;
+use narad_core::dispatch::{Checkpoint, Waybill};
 use narad_core::ids::{ByteCount, Offset, Seq};
 use narad_core::partition::Position;
 
@@ -94,7 +96,7 @@ pub use scan::{Scan, scan};
 use crate::disk::{Disk, parent};
 use crate::foreground::Foreground;
 use crate::group::{self, Group};
-use crate::log::side::{position_path, remove_if_present};
+use crate::log::side::{Stand, position_path, remove_if_present};
 use crate::log::{FormatError, LogError, LogLimits, Recovery, SegmentLog, lock};
 use crate::store::PartitionLog as _;
 use cache::Cache;
@@ -148,7 +150,7 @@ pub struct Found {
     pub checkpoint: Seq,
     /// The position that the next parcel gets.
     pub next: Seq,
-    /// What waits, from the checkpoint on.
+    /// What waits, from the checkpoint on, without what that names beyond it.
     pub waybills: Waybills,
     /// What the log came upon.
     pub recovery: Recovery,
@@ -228,7 +230,7 @@ impl IngressLog {
         let found = Found {
             checkpoint,
             next: Seq(bounds.end.0),
-            waybills: Waybills::new(Arc::clone(&log), checkpoint),
+            waybills: Waybills::new(Arc::clone(&log), checkpoint, spent_of(&log)),
             recovery: log.found().clone(),
             checkpoint_lost,
         };
@@ -279,7 +281,7 @@ impl IngressLog {
         if found < acknowledged {
             return Err(IngressError::Shrunk { found, acknowledged });
         }
-        let mut waybills = Waybills::new(Arc::clone(&log), acknowledged);
+        let mut waybills = Waybills::new(Arc::clone(&log), acknowledged, Vec::new());
         let unanswered: Vec<Waybill> = waybills.by_ref().collect();
         waybills.finish()?;
         *lock(&self.log) = log;
@@ -289,26 +291,30 @@ impl IngressLog {
         Ok(true)
     }
 
-    /// Says that everything before a position is dispatched, durably, and removes the segments that
-    /// hold nothing else; returns the bytes that were freed. A lower position than the present one
-    /// changes nothing. Works on a full disk.
+    /// Says what is dispatched, or not needed for another reason, durably, and removes the segments
+    /// that hold nothing but what lies below it; returns the bytes that were freed. A checkpoint below
+    /// the present one changes nothing; one at the same position replaces its ranges. Works on a full
+    /// disk.
     ///
     /// # Errors
     ///
-    /// If the position was never given, or the disk fails; the checkpoint may be durable then, and
-    /// is to be set again.
-    pub fn checkpoint(&self, seq: Seq) -> Result<ByteCount, IngressError> {
+    /// If a position was never given, the ranges are not what a [`Checkpoint`] promises, or the disk
+    /// fails; the checkpoint may be durable then, and is to be set again.
+    pub fn checkpoint(&self, spent: impl Into<Checkpoint>) -> Result<ByteCount, IngressError> {
+        let Checkpoint { below, beyond } = spent.into();
+        let position = Position { committed: Some(Offset(below.0)), ..Position::default() };
+        let spent = beyond.iter().map(|range| Offset(range.start.0)..Offset(range.end.0)).collect();
+        let stand = Stand { position, spent };
         let _upkeep = lock(&self.upkeep);
         let log = self.log();
         let retained = reserve::spend(&*self.disk, &self.dir, || {
-            let committed = log.position_now().committed;
-            if committed.is_none_or(|committed| committed < Offset(seq.0)) {
-                let committed = Some(Offset(seq.0));
-                log.set_position(Position { committed, ..Position::default() })?;
+            let now = log.stand_now();
+            if now.position.committed <= stand.position.committed && now != stand {
+                log.store_stand(stand.clone())?;
             }
-            log.drop_before(Offset(seq.0))
+            log.drop_before(Offset(below.0))
         })?;
-        lock(&self.cache).forget_before(seq);
+        lock(&self.cache).forget_before(below);
         Ok(retained.bytes)
     }
 
@@ -352,6 +358,11 @@ fn open_log(disk: &Arc<dyn Disk>, dir: &Path, limits: &Limits) -> Result<Segment
     let log = reserve::spend(&**disk, dir, open)?;
     log.expose(log.bounds_now().end)?;
     Ok(log)
+}
+
+fn spent_of(log: &SegmentLog) -> Vec<Range<Seq>> {
+    let spent = log.stand_now().spent;
+    spent.into_iter().map(|range| Seq(range.start.0)..Seq(range.end.0)).collect()
 }
 
 fn checkpoint_of(log: &SegmentLog) -> Seq {

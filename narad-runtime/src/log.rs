@@ -84,7 +84,7 @@ pub use append::Appended;
 pub use check::Damage;
 pub use envelope::FormatError;
 pub use error::LogError;
-pub(crate) use listing::{check_segment, digest_of};
+pub(crate) use listing::{READ_BYTES, check_segment, digest_of};
 pub(crate) use read::Upto;
 pub use record::Record;
 #[cfg(test)]
@@ -220,7 +220,7 @@ impl SegmentLog {
             generation,
             recovery: found.recovery,
             writer: Mutex::new(writer),
-            positions: Positions::new(found.position),
+            positions: Positions::new(found.stand),
             view: Mutex::new(found.view),
             closed: AtomicBool::new(false),
             disk,

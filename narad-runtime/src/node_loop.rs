@@ -53,6 +53,8 @@ pub struct NodeLoop<S: RaftStore> {
     observer: Box<dyn Observer>,
     lines: Lines,
     seen: LogIndex,
+    /// When the thread ends, whatever is still under way: it has been asked to.
+    ends_by: Option<Instant>,
     requests: BTreeMap<RequestId, crate::net::ReplySender>,
     asks: BTreeMap<AskId, inbox::AskReply>,
     next_id: u64,
@@ -68,6 +70,9 @@ impl<S: RaftStore + 'static> NodeLoop<S> {
     /// Most letters that are taken from the inbox before what they have caused is made durable, and
     /// the deadlines are looked at again.
     const LETTERS_MAX: usize = 256;
+    /// How long a node that is to finish may take to note what has arrived: twice what it waits for
+    /// others, and the time of a disk that is slow.
+    const FINISH_WAIT: Duration = Duration::from_secs(3);
 
     /// Binds a replica to its surroundings; `first` is what it asked for when it started.
     pub fn new(
@@ -93,6 +98,7 @@ impl<S: RaftStore + 'static> NodeLoop<S> {
             observer,
             lines: Lines::default(),
             seen: LogIndex(0),
+            ends_by: None,
             requests: BTreeMap::new(),
             asks: BTreeMap::new(),
             next_id: 0,
@@ -109,7 +115,7 @@ impl<S: RaftStore + 'static> NodeLoop<S> {
         first: Actions,
     ) -> std::io::Result<JoinHandle<Result<(), ReplicaError>>> {
         std::thread::Builder::new().name("narad-node".to_owned()).spawn(move || {
-            Lines::begin(self.replica.node());
+            self.lines.begin(self.replica.node());
             self.carry_out(first);
             let ended = self.run();
             if let Err(error) = &ended {
@@ -123,6 +129,9 @@ impl<S: RaftStore + 'static> NodeLoop<S> {
     fn run(&mut self) -> Result<(), ReplicaError> {
         loop {
             self.look();
+            if self.is_at_its_end() {
+                return Ok(());
+            }
             let letter = match self.inbox.recv_timeout(self.pause()) {
                 Ok(letter) => Some(letter),
                 Err(RecvTimeoutError::Timeout) => None,
@@ -147,6 +156,11 @@ impl<S: RaftStore + 'static> NodeLoop<S> {
             }
             self.keep_time()?;
         }
+    }
+
+    /// Whether a node that is to finish has, or has had its time.
+    fn is_at_its_end(&self) -> bool {
+        self.ends_by.is_some_and(|by| self.replica.node().has_stopped() || by <= self.clock.now())
     }
 
     /// Returns how long nothing is to be done.
@@ -199,6 +213,10 @@ impl<S: RaftStore + 'static> NodeLoop<S> {
             Letter::Query(query) => {
                 query(self.replica.node());
                 Ok(())
+            }
+            Letter::Finish => {
+                self.ends_by = Some(self.clock.now().after(Self::FINISH_WAIT));
+                self.tell(Event::Stopping)
             }
             Letter::Stop => Ok(()),
         }

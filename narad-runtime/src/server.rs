@@ -265,8 +265,7 @@ impl Server {
             admitted.node,
             Arc::clone(&ingress),
             topics,
-            metrics,
-            Steering { rates, history, pace: Arc::clone(&pace), sizes: Arc::default() },
+            Steering { metrics, rates, history, pace: Arc::clone(&pace), sizes: Arc::default() },
         ));
         let router = http::router(Arc::clone(&service) as Arc<dyn Service>, settings.http.clone());
         let ended = cancel.clone().cancelled_owned();
@@ -362,9 +361,10 @@ impl Server {
     ///
     /// What the node ended with, if it could not go on before.
     pub async fn shutdown(mut self) -> Result<(), ServerError> {
-        self.cancel.cancel();
-        self.handle.stop();
+        // While the way to the owners is open: what they answer now is not sent to them again.
+        self.handle.finish();
         let ended = self.ended().await;
+        self.cancel.cancel();
         self.transport.shutdown().await;
         let bulk = Arc::clone(&self.bulk);
         drop(tokio::task::spawn_blocking(move || bulk.stop()).await);

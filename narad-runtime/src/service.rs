@@ -21,7 +21,8 @@ mod salvage;
 mod verdict;
 
 pub use consumer::{
-    Handed, HandedRecord, NoTicket, OffsetsOf, OffsetsView, Reserve, Settle, Settled, Ticket,
+    Handed, HandedRecord, NoTicket, OffsetsOf, OffsetsView, Reserve, Settle, Settled, Skip,
+    Skipped, Ticket,
 };
 pub use error::ServiceError;
 #[cfg(feature = "cli")]
@@ -238,6 +239,15 @@ pub trait Service: Operate {
     /// [`NoLease`](ServiceError::NoLease), and [`TooManyInFlight`](ServiceError::TooManyInFlight) or
     /// [`TooFarAhead`](ServiceError::TooFarAhead) if there are records that only these hold back.
     async fn reserve(&self, topic: &str, wanted: Reserve) -> Result<Handed, ServiceError>;
+
+    /// Gives up records that cannot be read: acknowledges them, all or as many as may be ahead.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ServiceError::Invalid) if one of them can be read,
+    /// [`StaleEpoch`](ServiceError::StaleEpoch), [`TooFarAhead`](ServiceError::TooFarAhead) if nothing
+    /// could be given up, and those of a reserve; nothing was changed then.
+    async fn skip(&self, topic: &str, partition: u32, skip: Skip) -> Result<Skipped, ServiceError>;
 
     /// Acknowledges, hands back or keeps records that were handed out; the answers are in the order
     /// of the tickets. What happens to one does not depend on another.

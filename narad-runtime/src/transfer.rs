@@ -9,10 +9,17 @@
 //!
 //! ```text
 //! destination                                 source
-//!   CopyRequest (frame) ─────────────────────▶ clamp, read, throttle
+//!   CopyRequest (frame) ─────────────────────▶ clamp, throttle, sendfile (or read and write)
 //!   ◀───────────────────────── CopyHead (frame), raw bytes
 //!   throttle, Sink::write
 //! ```
+//!
+//! On Linux the bytes go from the source's page cache to the socket without passing through the
+//! process, where its [`Source`] has [files](Source::open); elsewhere they are read and written. What
+//! only a copy has brought into the page cache is given up again when it is sent.
+//!
+//! A destination checks what comes on the thread that receives it. On two cores with two streams that
+//! is faster than handing it to others: it is still in the processor's cache, and both cores are busy.
 //!
 //! One connection carries one request at a time; several requests at once use several connections,
 //! of which a [`Client`] keeps two per source.
@@ -25,6 +32,8 @@
 //!    that moves is never (field fault 17), and a cancelled one ends promptly (case X169).
 //! 3. What a peer asks for is clamped before it is acted upon (case C59).
 //! 4. Time that a throttle takes is told apart from time that the copy takes.
+//! 5. A move takes at most 64 MiB of a destination's memory, unsynced pages included
+//!    ([`Settings::memory_bytes_max`]).
 //!
 //! # After a restart
 //!
@@ -71,6 +80,31 @@ pub struct Settings {
     /// Connections that a destination has to one source. Default 2; more gain nothing on two
     /// cores.
     pub connections_per_source: usize,
+}
+
+impl Settings {
+    /// Returns the most memory that one move takes at its destination, with so many requests under way
+    /// at once: what is received, what is compared with it, what is read back after a restart, and
+    /// what is written and waits to be synced.
+    ///
+    /// # Examples
+    ///
+    /// A move with the defaults takes at most 64 MiB:
+    ///
+    /// ```
+    /// use narad_core::config::Config;
+    /// use narad_runtime::transfer::Settings;
+    ///
+    /// let requests = Config::new(0).chunks_in_flight_max;
+    /// assert!(Settings::default().memory_bytes_max(requests) <= 64 << 20);
+    /// ```
+    #[must_use]
+    pub const fn memory_bytes_max(&self, requests: u32) -> u64 {
+        let streams = self.connections_per_source as u64;
+        let (received, compared) = (BUFFER_BYTES as u64, BUFFER_BYTES as u64);
+        let one = crate::log::READ_BYTES as u64 + crate::store::AHEAD_BYTES_MAX + received;
+        streams * (received + compared) + requests as u64 * one
+    }
 }
 
 impl Default for Settings {

@@ -167,3 +167,24 @@ fn a_refusal_says_what_to_do() {
     let text = none.check().map_err(|error| alloc::format!("{error}"));
     assert_eq!(text, Err("max_in_flight is 0, but must be at least 1".into()));
 }
+
+/// The shares of all destinations are no more than what the cluster may copy, whatever moves; a
+/// destination's own limit holds as well.
+#[test]
+fn the_clusters_rate_is_shared_by_where_moves_arrive() {
+    let cluster = 100 << 20;
+    let policy = Policy { cluster_copy_rate_bytes_per_second: cluster, ..Policy::default() };
+    for arriving in [&[1][..], &[1, 1, 1], &[5, 2, 1], &[8, 0]] {
+        let moves = arriving.iter().sum();
+        let shares = arriving.iter().filter(|&&n| n > 0).map(|&n| policy.copy_in_rate(n, moves));
+        let total: u64 = shares.sum();
+        assert!(total <= cluster && total + 8 > cluster, "{arriving:?}: {total}");
+    }
+    let own = Policy { copy_in_bytes_per_second: 10 << 20, ..policy.clone() };
+    assert_eq!(own.copy_in_rate(1, 2), 10 << 20);
+    assert_eq!(own.copy_in_rate(1, 50), 2 << 20);
+    // Without moves nothing is held back, and a limit is never lifted by there being too many.
+    assert_eq!(policy.copy_in_rate(0, 0), 0);
+    assert_eq!(policy.copy_in_rate(0, 3), 1);
+    assert_eq!(Policy::default().copy_in_rate(1, 1), 0);
+}

@@ -164,7 +164,7 @@ mod tests {
         }
 
         fn member(&mut self, id: u64) {
-            let name = Name::new(&format!("n{id}")).expect("a plain name");
+            let name = Name::new(format!("n{id}")).expect("a plain name");
             let (node, store_uuid, addrs) =
                 (NodeId(id), StoreUuid(id.into()), Addresses::default());
             self.apply(1, Command::Join { name, store_uuid, addrs: addrs.clone() });

@@ -1,6 +1,7 @@
 //! What goes in and out of a [`Cursor`](super::Cursor).
 
 use alloc::vec::Vec;
+use core::ops::Range;
 use core::time::Duration;
 
 use crate::ids::{Delivery, Epoch, Offset};
@@ -91,6 +92,17 @@ impl Reserved {
             let delivery = run.delivery;
             (run.first.0..run.end.0).map(move |n| Handle { epoch, offset: Offset(n), delivery })
         })
+    }
+
+    /// Returns what of it lies in a range, so that it can be handed back by itself.
+    pub fn within(&self, range: &Range<Offset>) -> Self {
+        let cut = |run: &Run| Run {
+            first: run.first.max(range.start),
+            end: run.end.min(range.end),
+            delivery: run.delivery,
+        };
+        let runs = self.runs.iter().map(cut).filter(|run| run.first < run.end).collect();
+        Self { epoch: self.epoch, until: self.until, runs }
     }
 
     /// Appends one record, behind all others.

@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 use core::fmt;
+use core::ops::Range;
 use core::time::Duration;
 
 use crate::effects::OpId;
@@ -41,14 +42,42 @@ pub enum Route {
     Any,
 }
 
-/// What a restarted node finds in its ingress log: everything from the checkpoint on.
+/// What a restarted node finds in its ingress log: everything that its last [`Checkpoint`] does not
+/// name.
 #[derive(Clone, Debug)]
 pub struct Found<W> {
     /// The position that the next record will get.
     pub next: Seq,
-    /// The records before it, ascending. All of them are to be delivered (again): whether one was,
-    /// nobody remembers.
+    /// The records before it, ascending, without those that the checkpoint names: a position that is
+    /// missing here is not needed. All of them are to be delivered (again): whether one was, nobody
+    /// remembers.
     pub waybills: W,
+}
+
+/// What of the ingress log is not needed any more: each record in it has arrived, was dropped, is
+/// damaged, or stands further behind once more.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Checkpoint {
+    /// Nothing below this is needed.
+    pub below: Seq,
+    /// Nor is anything in these ranges, at most [`RANGES_MAX`](Self::RANGES_MAX) of them: ascending,
+    /// apart, none of them empty, all above `below` and before the end of the log. One stuck record
+    /// holds `below` back, and everything accepted since would be sent once more without them.
+    pub beyond: Vec<Range<Seq>>,
+}
+
+impl Checkpoint {
+    /// Most ranges: the longest are kept, of two as long the newer one, and what is in the others is
+    /// sent again. More remember more beside many stuck records, and take 8 bytes each on the disk.
+    pub const RANGES_MAX: usize = 4_096;
+}
+
+impl From<Seq> for Checkpoint {
+    /// Makes the checkpoint that names no range.
+    fn from(below: Seq) -> Self {
+        Self { below, beyond: Vec::new() }
+    }
 }
 
 /// Names one batch of one ingress node for one partition, so that an owner that took it, and whose
@@ -153,6 +182,9 @@ pub enum Event {
     Applied(Changed),
     /// The node's replica has been replaced as a whole: any row may be different.
     Restored,
+    /// The process is about to end: nothing more is sent, and what has arrived is noted. See
+    /// [`Dispatch::has_stopped`](super::Dispatch::has_stopped).
+    Stopping,
 }
 
 /// Something the machine asks for.
@@ -188,9 +220,9 @@ pub enum Operation {
         /// Which records, in order.
         records: Seqs,
     },
-    /// Note durably that nothing below this is needed any more, then delete the segments that lie
-    /// below it as a whole.
-    Checkpoint(Seq),
+    /// Note durably that nothing of this is needed any more, then delete the segments that lie below
+    /// it as a whole.
+    Checkpoint(Checkpoint),
     /// Append these records to the ingress log once more, in this order, one after the other and in
     /// consecutive positions, and make them durable. The old ones stay until a checkpoint.
     Carry(Seqs),

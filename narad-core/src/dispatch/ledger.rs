@@ -1,7 +1,10 @@
 //! Which positions of the ingress log are still needed.
 
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeSet, VecDeque};
+use alloc::vec::Vec;
+use core::ops::Range;
 
+use super::interface::Checkpoint;
 use crate::ids::Seq;
 use crate::planted::{Bug, is_planted};
 
@@ -15,6 +18,8 @@ pub(super) struct Ledger {
     waiting_records: u64,
     waiting_bytes: u64,
     span_bytes: u64,
+    /// How many have been let go of.
+    arrived: u64,
 }
 
 /// How many positions share one sum of bytes: it takes a byte for each of them.
@@ -43,6 +48,7 @@ impl Ledger {
             waiting_records: 0,
             waiting_bytes: 0,
             span_bytes: 0,
+            arrived: 0,
         }
     }
 
@@ -92,6 +98,7 @@ impl Ledger {
         let bit = 1 << (seq.0 % WIDTH);
         let block = block.filter(|block| block.waiting & bit != 0);
         block.expect("only what waits is let go of").waiting &= !bit;
+        self.arrived += 1;
         self.waiting_records -= 1;
         self.waiting_bytes -= u64::from(bytes);
         self.settle();
@@ -128,6 +135,44 @@ impl Ledger {
         })
     }
 
+    /// Returns what is not needed any more: all below the lowest position that waits, and of the runs
+    /// above it the longest; of two as long the newer one.
+    pub(super) fn spent(&self) -> Checkpoint {
+        let below = self.checkpoint();
+        let mut longest: BTreeSet<(u64, Seq)> = BTreeSet::new();
+        self.each_run(|run| {
+            if run.start > below {
+                longest.insert((run.end.0 - run.start.0, run.start));
+            }
+            if longest.len() > Checkpoint::RANGES_MAX {
+                longest.pop_first();
+            }
+        });
+        let kept = longest.into_iter().map(|(length, first)| first..Seq(first.0 + length));
+        let mut beyond: Vec<Range<Seq>> = kept.collect();
+        beyond.sort_unstable_by_key(|run| run.start);
+        Checkpoint { below, beyond }
+    }
+
+    /// Hands out the runs of positions that do not wait, up to the end of the log, ascending.
+    fn each_run(&self, mut each: impl FnMut(Range<Seq>)) {
+        let mut first = self.base;
+        for (at, block) in self.blocks.iter().enumerate() {
+            let mut waiting = block.waiting;
+            while waiting != 0 {
+                let end = self.base + WIDTH * at as u64 + u64::from(waiting.trailing_zeros());
+                if first < end {
+                    each(Seq(first)..Seq(end));
+                }
+                first = end + 1;
+                waiting &= waiting - 1;
+            }
+        }
+        if first < self.next.0 {
+            each(Seq(first)..self.next);
+        }
+    }
+
     /// Returns the position whose lower half is `low`.
     pub(super) const fn seq(&self, low: u32) -> Seq {
         Seq(self.base + self.age(low) as u64)
@@ -137,6 +182,11 @@ impl Ledger {
     #[expect(clippy::cast_possible_truncation, reason = "the lower half is meant")]
     pub(super) const fn age(&self, low: u32) -> u32 {
         low.wrapping_sub(self.base as u32)
+    }
+
+    /// Returns how many records have been let go of: arrived, dropped, lost, or carried.
+    pub(super) const fn arrived(&self) -> u64 {
+        self.arrived
     }
 
     pub(super) const fn waiting_records(&self) -> u64 {
@@ -167,6 +217,8 @@ impl Ledger {
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec;
+
     use super::*;
 
     #[test]
@@ -199,6 +251,41 @@ mod tests {
         ledger.insert(Seq(501), 1);
         ledger.remove(Seq(500), 1);
         assert_eq!(ledger.checkpoint(), Seq(501));
+    }
+
+    /// What need not be sent again is the longest of what lies between those that wait, and never one
+    /// of them.
+    #[test]
+    fn the_longest_runs_beyond_the_checkpoint_are_named() {
+        let mut ledger = Ledger::new(Seq(3));
+        let spent = |ledger: &Ledger| {
+            let Checkpoint { below, beyond } = ledger.spent();
+            (below.0, beyond.iter().map(|run| (run.start.0, run.end.0)).collect::<Vec<_>>())
+        };
+        assert_eq!(spent(&ledger), (3, vec![]));
+        for seq in 3..60 {
+            ledger.insert(Seq(seq), 1);
+        }
+        assert_eq!(spent(&ledger), (3, vec![]));
+        for seq in (3..60).filter(|seq| ![5, 6, 20, 33].contains(seq)) {
+            ledger.remove(Seq(seq), 1);
+        }
+        assert_eq!(spent(&ledger), (5, vec![(7, 20), (21, 33), (34, 60)]));
+        ledger.advance(Seq(64));
+        assert_eq!(spent(&ledger), (5, vec![(7, 20), (21, 33), (34, 64)]));
+        assert_eq!(ledger.arrived(), 53);
+
+        let most = Checkpoint::RANGES_MAX as u64;
+        let mut ledger = Ledger::new(Seq(0));
+        // One more run than there is room for: all as long but the last.
+        for seq in (0..=most + 1).map(|at| at * 2) {
+            ledger.insert(Seq(seq), 1);
+        }
+        ledger.advance(Seq(most * 2 + 5));
+        let Checkpoint { below, beyond } = ledger.spent();
+        assert_eq!((below, beyond.len()), (Seq(0), Checkpoint::RANGES_MAX));
+        assert_eq!(beyond.first(), Some(&(Seq(5)..Seq(6))), "the older ones are left out");
+        assert_eq!(beyond.last(), Some(&(Seq(most * 2 + 3)..Seq(most * 2 + 5))));
     }
 
     /// The lower half of a position is enough to know it, also where it begins anew.

@@ -6,7 +6,7 @@ use core::mem;
 use super::queue::Item;
 use super::{Dispatch, Effect, LogFault, NoBarrier, Note, Operation};
 use crate::effects::{Effects, OpId};
-use crate::ids::TopicId;
+use crate::ids::{Seq, TopicId};
 use crate::metastore::State;
 use crate::time::Instant;
 
@@ -16,6 +16,14 @@ pub(super) struct Chore<T> {
     under_way: Option<(OpId, T)>,
     due: Instant,
     failures: u32,
+}
+
+/// What a durable checkpoint says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Noted {
+    pub(super) below: Seq,
+    /// How many records the ledger had let go of.
+    pub(super) arrived: u64,
 }
 
 /// The records that are being carried, in order: the lower halves of their positions.
@@ -61,13 +69,15 @@ impl<T> Chore<T> {
 impl Dispatch {
     /// Most topics that one barrier is asked for.
     const ABSENT_MAX: usize = 64;
+    /// So many records that arrived beyond a stuck one are noted as soon as a checkpoint may be.
+    const ARRIVED_MANY: u64 = 1_024;
+    /// Fewer are noted after so many intervals between checkpoints; none, never.
+    const LITTLE_INTERVALS: u32 = 10;
 
     /// Begins whatever else is due.
     pub(super) fn keep_up(&mut self, now: Instant, out: &mut Effects<Effect>) {
-        if self.has_progressed() && self.checkpoint.is_due(now) {
-            let (op, seq) = (self.ops.mint(), self.ledger.checkpoint());
-            self.checkpoint.begin(op, seq);
-            out.push(Effect::Run(op, Operation::Checkpoint(seq)));
+        if self.checkpoint_due().is_some_and(|due| due <= now) {
+            self.begin_checkpoint(out);
         }
         if !self.absent.is_empty() && self.barrier.is_due(now) {
             let asked = self.absent.iter().copied().take(Self::ABSENT_MAX).collect();
@@ -80,9 +90,24 @@ impl Dispatch {
         }
     }
 
-    /// Whether more has arrived than is noted durably. What is being carried is still read.
-    pub(super) fn has_progressed(&self) -> bool {
-        self.ledger.checkpoint() > self.checkpointed && !self.carry.is_under_way()
+    /// Returns when what has arrived is to be noted, if it is not: soon if that shortens the log or is
+    /// much, and later if it is a little beyond a record that is stuck. What is being carried is still
+    /// read.
+    pub(super) fn checkpoint_due(&self) -> Option<Instant> {
+        let has_passed = self.ledger.checkpoint() > self.noted.below;
+        let arrived = self.ledger.arrived() - self.noted.arrived;
+        let is_wanted = (has_passed || arrived > 0) && !self.carry.is_under_way();
+        let due = self.checkpoint.due_for(is_wanted)?;
+        let is_much = has_passed || arrived >= Self::ARRIVED_MANY;
+        let interval = self.tuning.checkpoint_interval;
+        let patience = interval.saturating_mul(Self::LITTLE_INTERVALS - 1);
+        Some(if is_much { due } else { due.after(patience) })
+    }
+
+    pub(super) fn begin_checkpoint(&mut self, out: &mut Effects<Effect>) {
+        let (op, spent) = (self.ops.mint(), self.ledger.spent());
+        self.checkpoint.begin(op, Noted { below: spent.below, arrived: self.ledger.arrived() });
+        out.push(Effect::Run(op, Operation::Checkpoint(spent)));
     }
 
     pub(super) fn checkpoint_done(
@@ -91,10 +116,10 @@ impl Dispatch {
         result: Result<(), LogFault>,
         out: &mut Effects<Effect>,
     ) {
-        let Some(seq) = self.checkpoint.end() else { return };
+        let Some(noted) = self.checkpoint.end() else { return };
         let interval = self.tuning.checkpoint_interval;
         if result.is_ok() {
-            self.checkpointed = seq;
+            self.noted = noted;
             self.checkpoint.failures = 0;
             self.checkpoint.put_off(now.after(interval));
         } else {

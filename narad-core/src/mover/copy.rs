@@ -145,7 +145,14 @@ impl CopyRun {
         {
             cx.note(Note::ChecksumMismatch { base: staged.base });
             cx.desk.stage.forget(Some(staged.base));
-            self.fail(Fault::Mismatch { base: staged.base });
+            // Neither the way nor a disk here makes the same mistake twice: the source reads it so.
+            let is_same = cx.desk.mismatched.replace(staged) == Some(staged);
+            let base = staged.base;
+            self.fail(if is_same {
+                Fault::Damaged { base, position: 0 }
+            } else {
+                Fault::Mismatch { base }
+            });
             return;
         }
         cx.desk.stage.put(staged);

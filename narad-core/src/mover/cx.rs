@@ -104,6 +104,9 @@ impl Cx<'_> {
         Closing { after }.proceed(self)
     }
 
+    /// How long a move waits at least before it looks whether damage at the source is repaired.
+    const DAMAGED_PAUSE: Duration = Duration::from_secs(30);
+
     /// Pauses after a failed operation.
     pub(super) fn fault(&mut self, fault: Fault, then: Then) -> State {
         self.wait(Waiting::from_fault(fault), then)
@@ -113,6 +116,9 @@ impl Cx<'_> {
     pub(super) fn wait(&mut self, reason: Waiting, then: Then) -> State {
         self.desk.faults = self.desk.faults.saturating_add(1);
         let pause = self.desk.pause(self.desk.faults.max(self.desk.failed_attempts));
+        // Nothing but a repair helps, and each try copies all of it.
+        let is_damaged = matches!(reason, Waiting::Damaged { .. });
+        let pause = if is_damaged { pause.max(Self::DAMAGED_PAUSE) } else { pause };
         self.pause(reason, then, Some(pause))
     }
 

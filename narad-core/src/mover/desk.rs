@@ -13,7 +13,7 @@ use crate::config::Config;
 use crate::effects::{OpId, Ops};
 use crate::ids::{Attempt, AttemptNo, NodeId, PartitionId};
 use crate::metastore::{Assignment, Command, Expect};
-use crate::partition::{Extent, Recovered};
+use crate::partition::{Extent, Recovered, Staged};
 use crate::pause::Pauses;
 use crate::planted::{Bug, is_planted};
 use crate::rate::Rate;
@@ -68,6 +68,8 @@ pub(super) struct Desk {
     pub(super) failed_attempts: u32,
     /// Tries in a row whose copy was not what the source had.
     pub(super) unverifiable: u32,
+    /// The last extent that was copied whole and is not what the source lists.
+    pub(super) mismatched: Option<Staged>,
     pauses: Pauses,
     pub(super) waiting: Option<Waiting>,
     pub(super) copy_rate: Rate,
@@ -113,6 +115,7 @@ impl Desk {
             faults: 0,
             failed_attempts: 0,
             unverifiable: 0,
+            mismatched: None,
             pauses,
             waiting: None,
             copy_rate: Rate::default(),
@@ -172,6 +175,7 @@ impl Desk {
             self.faults = 0;
             self.failed_attempts = 0;
             self.unverifiable = 0;
+            self.mismatched = None;
             self.listed = None;
             self.copy_rate = Rate::default();
             self.write_rate = Rate::default();

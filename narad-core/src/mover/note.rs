@@ -145,11 +145,14 @@ pub enum Waiting {
     #[error("the source is dead: {0}")]
     PromoteRefused(promote::Refusal),
     /// The source has damaged bytes (field fault 13).
-    #[error("extent {base} is damaged at position {position}: repair it, or delete the records")]
+    #[error(
+        "the source's extent {base} is damaged at position {position} or behind it: restore its file, \
+         or delete the records"
+    )]
     Damaged {
         /// The extent.
         base: Offset,
-        /// Where, in bytes from its beginning.
+        /// Where at the earliest, in bytes from its beginning.
         position: u64,
     },
     /// The partition has been frozen too much lately (H20).

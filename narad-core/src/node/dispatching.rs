@@ -28,6 +28,12 @@ impl Node {
         self.hand_out(out);
     }
 
+    /// Whether everything that a [stop](super::Event::Stopping) waits for is done.
+    #[must_use]
+    pub fn has_stopped(&self) -> bool {
+        self.dispatch.has_stopped()
+    }
+
     pub(super) fn drive_dispatch(&mut self, event: dispatch::Event) {
         let mut out = Effects::default();
         self.dispatch.handle(self.now, &self.state, event, &mut out);
@@ -83,7 +89,7 @@ fn operation_of(operation: dispatch::Operation) -> Operation {
         dispatch::Operation::Send { to, partition, epoch, batch, records } => {
             Operation::Ship(Shipping::Send { to, partition, epoch, batch, records })
         }
-        dispatch::Operation::Checkpoint(seq) => Operation::Ship(Shipping::Checkpoint(seq)),
+        dispatch::Operation::Checkpoint(spent) => Operation::Ship(Shipping::Checkpoint(spent)),
         dispatch::Operation::Carry(records) => Operation::Ship(Shipping::Carry(records)),
         dispatch::Operation::Barrier => Operation::Barrier,
     }

@@ -50,6 +50,8 @@ impl Node {
     /// concerns this node is looked at again, since nobody saw the entries in between (H27).
     pub(super) fn restored(&mut self, state: State) {
         self.state = state;
+        self.news.members += 1;
+        self.news.topics += 1;
         for (ticket, proposed) in self.proposals.restored() {
             self.inbox.push_back(Internal::Proposed(ticket, proposed));
         }
@@ -79,6 +81,8 @@ impl Node {
 
     fn changed(&mut self, changed: Changed) {
         self.controller.changed(self.state.applied(), &changed);
+        self.news.members += u64::from(!changed.members.is_empty());
+        self.news.topics += u64::from(!changed.topics.is_empty());
         for node in &changed.members {
             self.member_changed(*node);
             if *node == self.me.node && self.state.member(*node).is_some_and(|me| me.retired) {

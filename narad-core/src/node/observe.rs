@@ -50,6 +50,15 @@ pub enum Note {
     Stale(OpId),
 }
 
+/// How often what others keep copies of has changed, so that they need not compare it every time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct News {
+    /// Entries that have changed members, and snapshots.
+    pub members: u64,
+    /// Entries that have changed topics, and snapshots.
+    pub topics: u64,
+}
+
 impl Node {
     /// Returns the replicated state as far as this node has applied it.
     pub const fn state(&self) -> &State {
@@ -69,6 +78,11 @@ impl Node {
     /// Returns whether this node's present life is registered.
     pub fn is_registered(&self) -> bool {
         self.is_registered_now()
+    }
+
+    /// Returns how often members and topics have changed in this life.
+    pub const fn news(&self) -> News {
+        self.news
     }
 
     /// Returns who leads, as far as this node knows.

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use crate::controller::Change;
 use crate::cursor::{Acks, Lineage, Taken};
-use crate::dispatch::{BatchNo, LogFault, SendFault, Seqs};
+use crate::dispatch::{BatchNo, Checkpoint, LogFault, SendFault, Seqs};
 use crate::freeze::gate::Standing;
 use crate::freeze::handoff::FreezeFault;
 use crate::host;
@@ -152,8 +152,8 @@ pub enum Shipping {
         /// Which records, in order.
         records: Seqs,
     },
-    /// Note durably that nothing below this is needed any more, then remove what lies below it.
-    Checkpoint(Seq),
+    /// Note durably that nothing of this is needed any more, then remove what lies below it.
+    Checkpoint(Checkpoint),
     /// Append these records once more, in consecutive positions, and make them durable.
     Carry(Seqs),
     /// Accept, for their partition, the records that a directory holds from an offset on: no owner

@@ -152,13 +152,12 @@ impl Planner {
 
     /// Returns the plan in the form that can be explained.
     pub fn plan(&mut self, limits: &Limits) -> Plan {
-        let moves = self.top_up(limits);
-        let draft = self.standing.as_ref().map(|standing| {
-            let steps = standing.draft.steps.iter().copied();
-            let left = |step: &Step| standing.to[step.partition as usize] == step.to;
-            Draft { shares: standing.draft.shares.clone(), steps: steps.filter(left).collect() }
-        });
-        let draft = draft.expect("topping up has made a plan");
+        let Self { placement, running, standing, .. } = self;
+        let standing = standing.get_or_insert_with(|| Standing::new(placement));
+        let moves = standing.top_up(placement, running, limits);
+        let left = |step: &Step| standing.to[step.partition as usize] == step.to;
+        let steps = standing.draft.steps.iter().copied().filter(left).collect();
+        let draft = Draft { shares: standing.draft.shares.clone(), steps };
         Plan { moves, limits: *limits, draft }
     }
 }

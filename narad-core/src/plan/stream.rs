@@ -76,10 +76,10 @@ fn first_come(placement: &Placement, shares: &Shares, mut quotas: Vec<u32>) -> V
         for (partition, (place, marks)) in (first..).zip(places.iter().zip(marks)) {
             // Who gives is as good as random: this is not to be guessed, but computed.
             let quota = &mut quotas[*place as usize];
-            let gives = marks.is_free() & (*quota > 0);
+            let gives = if marks.is_free() { (*quota).min(1) } else { 0 };
             leavers[found] = partition;
-            found += usize::from(gives);
-            *quota -= u32::from(gives);
+            found += gives as usize;
+            *quota -= gives;
         }
         for partition in &leavers[..found] {
             // Room equals or exceeds what leaves, so there is always a seat.

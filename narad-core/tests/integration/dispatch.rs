@@ -10,5 +10,6 @@ mod cases;
 mod cluster;
 mod damage;
 mod owners;
+mod remembered;
 mod schedules;
 mod world;

@@ -1,6 +1,6 @@
 //! The `narad` command; everything it does is in [`narad_runtime::cli`].
 
-use std::io::IsTerminal as _;
+use std::io::{ErrorKind, IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -11,14 +11,23 @@ fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            // Help goes to standard output, mistakes to standard error; a closed pipe is no panic.
-            let _ = error.print();
+            // Help goes to standard output, mistakes to standard error.
+            let printed = error.print().and_then(|()| std::io::stdout().flush());
+            if let Err(failed) = printed {
+                match failed.kind() {
+                    // Whoever closed the pipe has seen enough.
+                    ErrorKind::BrokenPipe => {}
+                    ErrorKind::StorageFull => return ExitCode::from(8),
+                    _ => return ExitCode::from(1),
+                }
+            }
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
     let serves = matches!(cli.command, Command::Server(_));
     let usual = match cli.command {
-        Command::Server(_) => "info",
+        // Elections are told by who leads in the end; the steps to it are there on request.
+        Command::Server(_) => "info,raft=warn",
         // It kills nodes on purpose: what the others say about that is no warning to anybody.
         Command::Demo(_) => "error",
         _ => "warn",
@@ -81,6 +90,5 @@ fn failed(message: &str) -> ExitCode {
 }
 
 fn say(message: &str) {
-    use std::io::Write as _;
     let _ = writeln!(anstream::stderr(), "error: {message}");
 }

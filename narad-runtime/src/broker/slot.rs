@@ -33,7 +33,7 @@ use crate::store::PartitionLog;
 use consumers::Consumers;
 use watch::Watchers;
 
-pub use consumers::Offsets;
+pub use consumers::{Offsets, Unsaved};
 pub use watch::Watch;
 
 /// Reads what a slot needs to know of the node as a whole.

@@ -215,7 +215,7 @@ pub enum SalvageCommand {
     },
 }
 
-fn partition(text: &str) -> Result<(String, u32), String> {
+pub(super) fn partition(text: &str) -> Result<(String, u32), String> {
     let parsed = text.rsplit_once('/').and_then(|(topic, number)| {
         Some((topic.to_owned(), number.parse().ok()?)).filter(|_| !topic.is_empty())
     });

@@ -23,7 +23,7 @@ pub enum ExitCode {
     Unavailable = 5,
     /// A promise was not kept (demo).
     PromiseBroken = 6,
-    /// The data directory is in use or belongs to another node.
+    /// The data directory is in use, belongs to another node, or cannot be read and written.
     DataDirectory = 7,
     /// A disk is full.
     DiskFull = 8,
@@ -44,7 +44,10 @@ impl ExitCode {
         (Self::Refused, "the cluster refused, with reasons; nothing was changed"),
         (Self::Unavailable, "no node, leader or owner could be reached, or an answer was lost"),
         (Self::PromiseBroken, "a promise was not kept (demo)"),
-        (Self::DataDirectory, "the data directory is in use or belongs to another node"),
+        (
+            Self::DataDirectory,
+            "the data directory is in use, another node's, or cannot be read and written",
+        ),
         (Self::DiskFull, "a disk is full"),
         (Self::Blocked, "what was waited for is blocked: somebody has to do something"),
         (Self::NotSafe, "the node must not be stopped now (safe-to-stop)"),
@@ -162,8 +165,8 @@ fn refusal(status: u16, code: &str, message: String) -> Failure {
         }
         "outcome_unknown" => "look whether it was done before you ask again",
         "disk_full" => {
-            "free space on that node, or move partitions away from it; narad cluster salvage shows \
-             what is kept there of what was deleted or has moved, and drops it"
+            "what was deleted or has moved lies in quarantine for a while, and takes its space until \
+             then: narad cluster salvage drop frees it"
         }
         "removed" | "stopped" => "name a node that runs with --admin http://HOST:PORT",
         "too_large" => "send less at once, or raise the limit under [http] in the node's file",

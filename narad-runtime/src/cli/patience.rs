@@ -51,7 +51,7 @@ impl Patience {
 pub(super) fn out_of_reach(waiting: &[Waiting]) -> Option<String> {
     let first = waiting.first()?;
     let partitions: Vec<Option<u32>> = waiting.iter().map(|one| one.partition).collect();
-    Some(format!("{} could not be reached: {}", named(&partitions), first.why))
+    Some(format!("no answer about {}: {}", named(&partitions), first.why))
 }
 
 fn named(partitions: &[Option<u32>]) -> String {

@@ -25,10 +25,14 @@ use crate::units::parse_duration;
 /// acknowledges it once it is printed. Several subscribers share the records of a topic: while one has
 /// a record, no other one gets it, unless it is not acknowledged in time. With --no-ack, --from or
 /// --partition records are only read, and nothing changes for anybody.
-///
-/// What is printed into a pipe is acknowledged, whether or not the next command looks at it: use
-/// --max N to take N records, not head.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Several subscribers share the records of a topic: while one has a record, no other one gets it, unless
+it is not acknowledged in time. With --no-ack, --from or --partition records are only read, and nothing
+changes for anybody.
+
+What is printed into a pipe is acknowledged, whether or not the next command looks at it: use --max N
+to take N records, not head.")]
 pub struct SubArgs {
     /// The topic
     topic: String,
@@ -42,7 +46,7 @@ pub struct SubArgs {
     #[arg(long, short)]
     follow: bool,
     /// How long nobody else gets a record that was received and not printed yet; no longer than the
-    /// nodes allow (consumers.visibility_max, 12h)
+    /// nodes allow, which is 12h unless they are configured otherwise
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "30s")]
     visibility: Duration,
     /// Only read, from the acknowledged position on
@@ -108,6 +112,7 @@ async fn consume(
     };
     let (mut printed, mut again) = (0, 0);
     let (mut ended, mut patience) = (Ok(()), Patience::default());
+    let mut is_damaged = false;
     while printer.left > 0 {
         let heard = hear(args, &mut patience, &interrupt, &mut consumer, printer.terminal).await;
         let delivery = match heard {
@@ -117,6 +122,12 @@ async fn consume(
             Heard::Ended(failure) => {
                 ended = Err(failure);
                 break;
+            }
+            // The other partitions go on, and so does this one once the damage is given up.
+            Heard::Error(error) if error.is_damage() => {
+                printer.terminal.note(&error.to_string());
+                is_damaged = true;
+                continue;
             }
             Heard::Error(error) => {
                 ended = Err(error.into());
@@ -150,7 +161,12 @@ async fn consume(
         let note = format!("{again} of {printed} records had been delivered before");
         printer.terminal.note(&note);
     }
-    ended
+    ended.and_then(|()| if is_damaged { Err(incomplete()) } else { Ok(()) })
+}
+
+/// Records are missing that were named already.
+fn incomplete() -> Failure {
+    Failure::new(ExitCode::Failure, "")
 }
 
 async fn acknowledge(
@@ -201,19 +217,26 @@ async fn read(args: &SubArgs, client: &Client, printer: &mut Printer<'_>) -> Res
         () = interrupt.cancelled() => return Err(Failure::interrupted()),
     };
     let mut patience = Patience::default();
+    let mut is_damaged = false;
     while printer.left > 0 {
         let heard = hear(args, &mut patience, &interrupt, &mut reader, printer.terminal).await;
         let stretch = match heard {
             Heard::Some(stretch) => stretch,
-            Heard::End => return Ok(()),
+            Heard::End => break,
             Heard::Ended(failure) => return Err(failure),
+            // The other partitions go on.
+            Heard::Error(error) if error.is_damage() => {
+                printer.terminal.note(&error.to_string());
+                is_damaged = true;
+                continue;
+            }
             Heard::Error(error) => return Err(error.into()),
         };
         let take = printer.take(stretch.records.len());
         let lines = stretch.records[..take].iter().map(|(offset, record)| (*offset, record, None));
         printer.print(stretch.partition, lines).map_err(|error| Failure::from_output(&error))?;
     }
-    Ok(())
+    if is_damaged { Err(incomplete()) } else { Ok(()) }
 }
 
 /// Where records come from.

@@ -1,16 +1,22 @@
 //! Topics.
 
+use std::ops::Range;
+
 use clap::Subcommand;
-use narad_core::ids::Name;
+use narad_core::ids::{Name, Offset};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use super::cluster::partition;
 use super::table::render;
 use super::terminal::Terminal;
 use super::{ExitCode, Failure, Format, Global};
+use crate::client::Client;
 use crate::http::json::OffsetsBody;
-use crate::service::{NewTopic, OffsetsView, TopicDetail, TopicView};
+use crate::service::{
+    NewTopic, OffsetsOf, OffsetsView, Read, Skip, Skipped, TopicDetail, TopicView,
+};
 
 /// Topics.
 #[derive(Debug, Subcommand)]
@@ -38,6 +44,24 @@ pub enum TopicCommand {
     Offsets {
         /// Its name
         name: String,
+    },
+    /// Give up damaged records that consumers are held up by
+    ///
+    /// For records that their owner's disk has damaged, as consumers are told of them. Nobody gets them
+    /// any more; those that can be read are refused.
+    Skip {
+        /// The partition, as TOPIC/NUMBER
+        #[arg(value_parser = partition)]
+        partition: (String, u32),
+        /// The first damaged record
+        #[arg(long, value_name = "OFFSET")]
+        from: u64,
+        /// The offset after the last one
+        #[arg(long, value_name = "OFFSET")]
+        to: u64,
+        /// Do it; without this, only what would be given up is told
+        #[arg(long)]
+        yes: bool,
     },
     /// Delete a topic with all its records
     Delete {
@@ -113,13 +137,77 @@ pub(super) async fn run(
             }
             Ok(())
         }
+        TopicCommand::Skip { partition, from, to, yes } => {
+            let range = Offset(from)..Offset(to);
+            skip(&client, partition, range, yes, json, terminal).await
+        }
         TopicCommand::Delete { name, yes } => {
             let what = format!("{name} would be deleted with all its records");
             terminal.confirm(yes, &what).await?;
             client.delete_topic(&name).await?;
-            if json { Ok(()) } else { terminal.print(&format!("{name} is deleted")) }
+            if json {
+                return Ok(());
+            }
+            terminal.print(&format!("{name} is deleted"))?;
+            terminal
+                .note("its logs lie in quarantine for a while: narad cluster salvage shows them");
+            Ok(())
         }
     }
+}
+
+/// Gives up damaged records, in as many steps as it takes, or says what that would mean.
+async fn skip(
+    client: &Client,
+    (topic, partition): (String, u32),
+    range: Range<Offset>,
+    yes: bool,
+    json: bool,
+    terminal: &mut Terminal,
+) -> Result<(), Failure> {
+    let Range { start: from, end: to } = range;
+    if !yes {
+        let message = format!(
+            "the records from offset {from} to before {to} of {topic}/{partition} would be given up: no \
+             consumer gets them any more"
+        );
+        return Err(Failure::new(ExitCode::Usage, message).with_hint("add --yes to do it"));
+    }
+    let views = client.offsets(&topic, Read::Barrier).await?;
+    let view = views.into_iter().find(|view| view.partition == partition);
+    let Some(OffsetsView { offsets, unknown, .. }) = view else {
+        let message = format!("{topic} has no partition {partition} that anybody owns");
+        return Err(Failure::new(ExitCode::NotFound, message));
+    };
+    let Some(OffsetsOf { epoch, .. }) = offsets else {
+        return Err(Failure::new(ExitCode::Unavailable, unknown.unwrap_or_default()));
+    };
+    let mut all = Skipped { records: 0, next: from };
+    while all.next < to {
+        let step = client.skip(&topic, partition, &Skip { epoch, from: all.next, to }).await;
+        let step = step.map_err(|error| {
+            let failure = Failure::from(error);
+            let Skipped { records, next } = all;
+            if records == 0 {
+                return failure;
+            }
+            let why = &failure.message;
+            let message = format!("{records} records were given up, to before {next}; then: {why}");
+            Failure { message, ..failure }
+        })?;
+        all.records += step.records;
+        // One that says nothing new would be asked for ever.
+        all.next = step.next.max(all.next.next());
+    }
+    if json {
+        let body = serde_json::to_vec(&all).expect("it has text keys only");
+        return terminal.print_json(&body);
+    }
+    let plural = if all.records == 1 { " was" } else { "s were" };
+    terminal.print(&format!(
+        "{} damaged record{plural} given up; the consumers of {topic}/{partition} go on behind them",
+        all.records
+    ))
 }
 
 /// Reads an answer's body.

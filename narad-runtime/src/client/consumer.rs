@@ -128,7 +128,9 @@ impl Consumer {
     ///
     /// # Errors
     ///
-    /// If the topic is gone, or a partition was out of reach for too long.
+    /// If the topic is gone, or a partition was out of reach for too long; and once for each
+    /// [damage](ClientError::is_damage) at which a partition has nothing else left. The others go on with
+    /// the next call, and so does that one, if the consumer follows, when the damage was given up.
     ///
     /// # Panics
     ///
@@ -262,6 +264,7 @@ impl Worker {
     async fn run(self) {
         let mut owner = Owner::new(&self.client, &self.topic, self.partition);
         let mut last_heard = Instant::now();
+        let mut told = None;
         loop {
             if self.stop.run_until_cancelled(self.demand.begun()).await.is_none() {
                 return;
@@ -286,6 +289,18 @@ impl Worker {
                         return;
                     }
                 }
+                Err(Trouble { error, .. }) if error.is_damage() => {
+                    last_heard = Instant::now();
+                    if told.as_ref() != Some(&error) && !self.tell(error.clone()).await {
+                        return;
+                    }
+                    told = Some(error);
+                    if !self.options.follow
+                        || self.stop.run_until_cancelled(owner.pause()).await.is_none()
+                    {
+                        return;
+                    }
+                }
                 Err(Trouble { error, passes }) => {
                     let patience = self.options.unavailable_max;
                     let spent = patience.is_some_and(|most| last_heard.elapsed() >= most);
@@ -301,6 +316,12 @@ impl Worker {
                 }
             }
         }
+    }
+
+    /// Waits until somebody wants a delivery, and tells why there is none; returns whether to go on.
+    async fn tell(&self, error: ClientError) -> bool {
+        let wanted = self.stop.run_until_cancelled(self.demand.take()).await;
+        wanted.is_some() && self.sender.send(Err(error)).await.is_ok()
     }
 
     /// Waits until somebody wants a delivery, and keeps it meanwhile; returns whether to go on.

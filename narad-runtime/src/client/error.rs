@@ -92,21 +92,28 @@ impl ClientError {
         }
     }
 
-    /// Says what one node did, and which.
+    /// Says what one node did, and which, where it is clear what it was asked about.
     pub(super) fn of_node(&self) -> String {
         match self {
             Self::Refused { endpoint, body, .. } => format!("{endpoint}: {}", body.error),
             Self::Unreachable { tried } if tried.len() == 1 => {
                 format!("{} cannot be reached ({})", tried[0].endpoint, tried[0].cause)
             }
+            Self::OwnerUnreachable { owner, .. } => {
+                format!("its owner, {}, cannot be reached ({})", owner.endpoint, owner.cause)
+            }
+            Self::NoOwner { .. } => "it has no owner yet".to_owned(),
             Self::Unreachable { .. }
             | Self::OutcomeUnknown { .. }
-            | Self::OwnerUnreachable { .. }
-            | Self::NoOwner { .. }
             | Self::OwnerNotFound { .. }
             | Self::NoSuchPartition { .. }
             | Self::BadAnswer { .. } => self.to_string(),
         }
+    }
+
+    /// Whether records cannot be read: others of the topic may be all the same.
+    pub fn is_damage(&self) -> bool {
+        self.code() == Some("damaged_records")
     }
 
     /// Returns the code of a refusal.

@@ -230,9 +230,9 @@ impl Producer {
             }
         };
         let outcome = tokio::time::timeout(self.options.deliver_timeout, deliver).await;
-        self.waits.passed(placement.partition());
         match outcome {
             Ok(Ok((placed, endpoint))) => {
+                self.waits.passed(placement.partition());
                 self.counters.records.fetch_add(records.len() as u64, Ordering::Relaxed);
                 Ok(Delivered { placed, endpoint, attempts: progress.attempts })
             }

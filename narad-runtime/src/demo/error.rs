@@ -116,7 +116,8 @@ impl From<DemoError> for Failure {
             DemoError::InputChanged(_) => usage("use a copy of the files"),
             DemoError::TooMany { .. } => usage("use fewer records, or a smaller input"),
             DemoError::NotEmpty(_) => usage("name a new or an empty directory with --data-dir"),
-            DemoError::Directory { .. } => usage("name another directory with --data-dir"),
+            DemoError::Directory { .. } => Self::new(ExitCode::DataDirectory, message)
+                .with_hint("name another directory with --data-dir"),
             DemoError::NoRoom { .. } => Self::new(ExitCode::DiskFull, message)
                 .with_hint("name a directory on another disk with --data-dir, or use less input"),
             DemoError::Server { source, .. } => Self { message, ..Self::from(*source) },

@@ -7,6 +7,7 @@ use axum::extract::Request;
 use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use narad_core::ids::Offset;
 use serde::{Deserialize, Serialize};
 
 use super::messages::PartResult;
@@ -30,6 +31,20 @@ pub struct ErrorBody {
     /// The parts of a batch that were acknowledged before another part failed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub results: Vec<PartResult>,
+    /// What cannot be read (`damaged_records`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub damaged: Option<DamagedBody>,
+}
+
+/// Records that cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DamagedBody {
+    /// The partition.
+    pub partition: u32,
+    /// The first of them.
+    pub from: Offset,
+    /// Offset after the last one.
+    pub to: Offset,
 }
 
 /// Defines the names of errors that are the API's own.
@@ -147,9 +162,10 @@ impl From<ServiceError> for ApiError {
             | ServiceError::UnknownTopic(_)
             | ServiceError::UnknownPartition { .. }
             | ServiceError::NotInQuarantine(_) => StatusCode::NOT_FOUND,
-            ServiceError::Blocked(_) | ServiceError::Rejected(_) | ServiceError::StaleEpoch => {
-                StatusCode::CONFLICT
-            }
+            ServiceError::Blocked(_)
+            | ServiceError::Rejected(_)
+            | ServiceError::StaleEpoch
+            | ServiceError::Damaged { .. } => StatusCode::CONFLICT,
             ServiceError::Invalid(_) => StatusCode::BAD_REQUEST,
             ServiceError::NotOwner { .. } => StatusCode::MISDIRECTED_REQUEST,
             ServiceError::NoLeader
@@ -178,6 +194,9 @@ impl From<ServiceError> for ApiError {
                 answer.body.owner = owner;
             }
             ServiceError::Full { retry_after } => answer.retry_after = retry_after,
+            ServiceError::Damaged { partition, from, to, .. } => {
+                answer.body.damaged = Some(DamagedBody { partition, from, to });
+            }
             ServiceError::NoLeader
             | ServiceError::UnknownMember(_)
             | ServiceError::UnknownTopic(_)

@@ -83,12 +83,12 @@ fn pairs(uri: &Uri) -> impl Iterator<Item = (Bytes, Bytes)> {
 /// The names that the query of one path may have, by method.
 pub(super) type Names = BTreeMap<Method, BTreeSet<&'static str>>;
 
-/// Returns what [`OPENAPI`] names; `None` where anything may be asked, since a probe may add whatever
-/// it likes.
+/// Returns what [`OPENAPI`] names; `None` where anything may be asked, since probes, scrapers and
+/// browsers may add whatever they like.
 pub(super) fn names(path: &str) -> Option<Arc<Names>> {
     static DOCUMENT: LazyLock<Value> =
         LazyLock::new(|| serde_json::from_str(OPENAPI).expect("a test reads it"));
-    if matches!(path, "/healthz" | "/readyz") {
+    if !path.starts_with("/v1/") {
         return None;
     }
     let resolved = |parameter: &'static Value| match parameter["$ref"].as_str() {

@@ -1,5 +1,6 @@
 //! Reading parcels back: some of them for a batch, or all that wait after a restart.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 use std::vec;
@@ -129,19 +130,23 @@ pub struct Waybills {
     log: Arc<SegmentLog>,
     next: Seq,
     end: Seq,
+    /// What is not needed, from the next position on.
+    spent: VecDeque<Range<Seq>>,
     ready: vec::IntoIter<Waybill>,
     lost: Vec<Range<Seq>>,
     failed: Option<IngressError>,
 }
 
 impl Waybills {
-    /// Reads from a position to the present end of a log; a beginning that is gone is lost.
-    pub(super) fn new(log: Arc<SegmentLog>, from: Seq) -> Self {
+    /// Reads from a position to the present end of a log, without what is not needed; a beginning
+    /// that is gone is lost.
+    pub(super) fn new(log: Arc<SegmentLog>, from: Seq, spent: Vec<Range<Seq>>) -> Self {
         let bounds = log.bounds_now();
         let (start, end) = (Seq(bounds.start.0), Seq(bounds.end.0));
-        let lost = if from < start { vec![from..start] } else { Vec::new() };
-        let ready = Vec::new().into_iter();
-        Self { log, next: from.max(start), end, ready, lost, failed: None }
+        let (spent, ready) = (spent.into(), Vec::new().into_iter());
+        let mut this = Self { log, next: from, end, spent, ready, lost: Vec::new(), failed: None };
+        this.lose_before(start);
+        this
     }
 
     /// Reads what is left and returns the ranges of acknowledged records whose bytes are damaged
@@ -160,20 +165,45 @@ impl Waybills {
 
     /// Reads the next piece, past damage.
     fn refill(&mut self) -> Result<(), IngressError> {
+        if let Some(end) = self.spent_until(self.next) {
+            self.next = end;
+            return Ok(());
+        }
         match parcels(&self.log, self.next, PIECE_BYTES)? {
             Found::Parcels(found) => {
-                let waybills: Vec<Waybill> =
-                    found.iter().map(|(seq, parcel)| parcel.waybill(*seq)).collect();
-                self.next = Seq(self.next.0 + waybills.len() as u64);
+                self.next = Seq(self.next.0 + found.len() as u64);
+                let mut waybills = Vec::with_capacity(found.len());
+                for (seq, parcel) in found {
+                    if self.spent_until(seq).is_none() {
+                        waybills.push(parcel.waybill(seq));
+                    }
+                }
                 self.ready = waybills.into_iter();
             }
-            Found::Damaged { resume } => {
-                let resume = resume.min(self.end);
-                self.lost.push(self.next..resume);
-                self.next = resume;
-            }
+            Found::Damaged { resume } => self.lose_before(resume.min(self.end)),
         }
         Ok(())
+    }
+
+    /// Goes on at a position; what is needed before it is lost.
+    fn lose_before(&mut self, resume: Seq) {
+        while self.next < resume {
+            let is_spent = self.spent_until(self.next);
+            let next_spent = self.spent.front().map(|range| range.start);
+            let until = is_spent.or(next_spent).map_or(resume, |until| until.min(resume));
+            if is_spent.is_none() {
+                self.lost.push(self.next..until);
+            }
+            self.next = until;
+        }
+    }
+
+    /// Returns where the range ends that a position is in. Positions are asked for in their order.
+    fn spent_until(&mut self, seq: Seq) -> Option<Seq> {
+        while self.spent.front().is_some_and(|range| range.end <= seq) {
+            self.spent.pop_front();
+        }
+        self.spent.front().filter(|range| range.start <= seq).map(|range| range.end)
     }
 }
 

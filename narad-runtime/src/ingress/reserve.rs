@@ -9,7 +9,8 @@ use crate::disk::{Disk, DiskError, Open};
 use crate::log::LogError;
 use crate::log::side::remove_if_present;
 
-/// How much is kept, in bytes: more than the side files of a log of a thousand segments, new and old.
+/// How much is kept, in bytes: more than the side files of a log of a thousand segments, a position
+/// with all its ranges included.
 const RESERVE_BYTES: usize = 64 << 10;
 
 /// Returns the file that holds the space.

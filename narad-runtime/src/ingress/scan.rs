@@ -15,7 +15,7 @@ pub struct Scan {
     pub checkpoint: Seq,
     /// The position that the next parcel would get.
     pub next: Seq,
-    /// Every parcel from the checkpoint on that can be read, ascending.
+    /// Every parcel from the checkpoint on that is needed and can be read, ascending.
     pub waiting: Vec<(Seq, Parcel)>,
     /// Places that are not what was once written there.
     pub damage: Vec<Damage>,
@@ -32,7 +32,9 @@ pub struct Scan {
 pub fn scan(disk: &dyn Disk, dir: &Path) -> Result<Scan, IngressError> {
     let found = log::scan(disk, dir)?;
     let checkpoint = found.position.committed.unwrap_or(found.start);
-    let waiting = found.records.into_iter().filter(|(offset, _)| *offset >= checkpoint);
+    let is_spent = |offset| found.spent.iter().any(|range| range.contains(&offset));
+    let is_needed = |offset| offset >= checkpoint && !is_spent(offset);
+    let waiting = found.records.into_iter().filter(|(offset, _)| is_needed(*offset));
     let unseal = |(offset, record): (narad_core::ids::Offset, _)| {
         let seq = Seq(offset.0);
         let parcel = Parcel::unseal(record);

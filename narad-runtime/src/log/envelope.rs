@@ -55,6 +55,15 @@ pub(crate) fn seal(magic: [u8; 4], version: u16, body: &[u8]) -> Vec<u8> {
 /// Checks the shell and returns the body. The version is judged after the checksum, so that a
 /// damaged byte is not reported as a newer binary.
 pub(crate) fn open(magic: [u8; 4], known: u16, bytes: &[u8]) -> Result<Reader<'_>, FormatError> {
+    open_version(magic, known, bytes).map(|(_, body)| body)
+}
+
+/// Like [`open`], for a file of which more than one version is read; returns the one that is found.
+pub(crate) fn open_version(
+    magic: [u8; 4],
+    known: u16,
+    bytes: &[u8],
+) -> Result<(u16, Reader<'_>), FormatError> {
     let mut shell = Reader { rest: bytes };
     if shell.take(4)? != magic {
         return Err(FormatError::Magic);
@@ -75,7 +84,7 @@ pub(crate) fn open(magic: [u8; 4], known: u16, bytes: &[u8]) -> Result<Reader<'_
     if found == 0 || found > known {
         return Err(FormatError::Version { found, known });
     }
-    Ok(shell)
+    Ok((found, shell))
 }
 
 /// Reads numbers off the front of a slice; never past its end.

@@ -14,7 +14,7 @@ use crate::copy::ExtentFile;
 use crate::disk::{Disk, DiskError, DiskFile, Open};
 
 /// Piece in which files are read, in bytes.
-const READ_BYTES: usize = 1 << 20;
+pub(crate) const READ_BYTES: usize = 1 << 20;
 
 /// Reads the first `length` bytes of a segment, or all of it, through a check.
 pub(crate) fn check_segment(

@@ -5,36 +5,50 @@ use std::sync::Mutex;
 use narad_core::ids::Offset;
 use narad_core::partition::Position;
 
-use super::{LogError, SegmentLog, lock, side};
+use super::side::{self, Stand};
+use super::{LogError, SegmentLog, lock};
 use crate::disk;
 
 /// The position that the disk knows.
 #[derive(Debug)]
 pub(super) struct Positions {
-    stored: Mutex<Position>,
+    stored: Mutex<Stand>,
     /// Held across a write, so that an older position never replaces a newer one.
     storing: Mutex<()>,
 }
 
 impl Positions {
-    pub(super) fn new(position: Position) -> Self {
-        Self { stored: Mutex::new(position), storing: Mutex::default() }
+    pub(super) fn new(stand: Stand) -> Self {
+        Self { stored: Mutex::new(stand), storing: Mutex::default() }
     }
 }
 
 impl SegmentLog {
     pub(crate) fn position_now(&self) -> Position {
+        lock(&self.positions.stored).position.clone()
+    }
+
+    pub(crate) fn stand_now(&self) -> Stand {
         lock(&self.positions.stored).clone()
     }
 
     pub(crate) fn store_position(&self, position: Position) -> Result<(), LogError> {
-        check(&position, self.bounds_now().hwm)?;
+        self.store_stand(Stand { position, spent: Vec::new() })
+    }
+
+    pub(crate) fn store_stand(&self, stand: Stand) -> Result<(), LogError> {
+        let hwm = self.bounds_now().hwm;
+        check(&stand.position, hwm)?;
+        if !stand.has_sound_ranges() || stand.end() > hwm {
+            let why = "the ranges are not between the committed offset and the high watermark";
+            return Err(LogError::Position { why });
+        }
         let _storing = lock(&self.positions.storing);
         // A handle of an earlier ownership must not write into what took its place (`case_032`).
         self.check_open()?;
         let path = side::position_path(&self.dir);
-        disk::write_atomically(&*self.disk, &path, &side::encode_position(&position))?;
-        *lock(&self.positions.stored) = position;
+        disk::write_atomically(&*self.disk, &path, &stand.encode())?;
+        *lock(&self.positions.stored) = stand;
         Ok(())
     }
 }

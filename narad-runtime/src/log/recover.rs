@@ -4,14 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use narad_core::ids::{Epoch, Offset};
-use narad_core::partition::Position;
 use narad_core::planted::{Bug, is_planted};
 
 use super::check::{Checker, Damage};
 use super::envelope::FormatError;
 use super::frame::{FILE_HEADER, check_file_header};
 use super::index::{SparseIndex, Spots};
-use super::side::{self, Sealed, Segments};
+use super::side::{self, Sealed, Segments, Stand};
 use super::{LogError, Segment, View, check_segment, create_segment};
 use crate::disk::{Disk, DiskError, DiskFile, Open};
 
@@ -35,7 +34,7 @@ pub struct Recovery {
 pub(super) struct Found {
     pub(super) view: View,
     pub(super) last_file: Arc<dyn DiskFile>,
-    pub(super) position: Position,
+    pub(super) stand: Stand,
     pub(super) recovery: Recovery,
 }
 
@@ -81,7 +80,7 @@ pub(super) fn recover(disk: &dyn Disk, dir: &Path) -> Result<Found, LogError> {
         recover_last(disk, dir, last, &mut recovery)?;
     hwm = hwm.max(seen_last);
     epoch = epoch.max(epoch_last);
-    let (position, seen) = consumers(disk, dir)?;
+    let (stand, seen) = consumers(disk, dir)?;
     hwm = hwm.max(seen).max(bases[0]);
 
     // Offsets that were given once are never given again, though their records are gone.
@@ -99,7 +98,7 @@ pub(super) fn recover(disk: &dyn Disk, dir: &Path) -> Result<Found, LogError> {
         segments.push(describe(check_segment(disk, dir, given, u64::MAX)?));
     }
     let view = View { segments, hwm, epoch, opened: None, spots: Spots::default() };
-    Ok(Found { view, last_file, position, recovery })
+    Ok(Found { view, last_file, stand, recovery })
 }
 
 /// The segments of a directory, ascending.
@@ -298,14 +297,16 @@ fn length(disk: &dyn Disk, dir: &Path, base: Offset) -> Result<u64, LogError> {
 
 /// Returns the consumers' position, and the high watermark that it and the sidecar are evidence
 /// for: whatever was acknowledged had been visible.
-pub(super) fn consumers(disk: &dyn Disk, dir: &Path) -> Result<(Position, Offset), LogError> {
+pub(super) fn consumers(disk: &dyn Disk, dir: &Path) -> Result<(Stand, Offset), LogError> {
     let sidecar = side::load_sidecar(disk, dir)?;
     let installed_hwm = sidecar.as_ref().map_or(Offset(0), |sidecar| sidecar.hwm);
-    let position = match side::load_position(disk, dir)? {
-        Some(position) => position,
-        None => sidecar.map(|sidecar| sidecar.position).unwrap_or_default(),
+    let stand = match Stand::load(disk, dir)? {
+        Some(stand) => stand,
+        None => Stand {
+            position: sidecar.map(|sidecar| sidecar.position).unwrap_or_default(),
+            spent: Vec::new(),
+        },
     };
-    let ahead = position.acked_ahead.last().map(|offset| offset.next());
-    let seen = position.committed.max(ahead).unwrap_or_default();
-    Ok((position, seen.max(installed_hwm)))
+    let seen = stand.end();
+    Ok((stand, seen.max(installed_hwm)))
 }

@@ -1,5 +1,6 @@
 //! Looking at a log's directory without changing anything in it.
 
+use std::ops::Range;
 use std::path::Path;
 
 use bytes::Bytes;
@@ -9,7 +10,7 @@ use narad_core::partition::Position;
 use super::check::{Checker, Damage};
 use super::frame::{FILE_HEADER, FRAME_HEADER, FrameHeader};
 use super::recover::{Bases, Ending, consumers, ending};
-use super::side::{self, Segments};
+use super::side::{self, Segments, Stand};
 use super::{LogError, Record};
 use crate::disk::{self, Disk, DiskError};
 
@@ -27,6 +28,8 @@ pub struct Scan {
     pub epoch: Epoch,
     /// Where consumers stand, as far as it is on the disk.
     pub position: Position,
+    /// Ranges above it that are not needed either; of an ingress log only.
+    pub spent: Vec<Range<Offset>>,
     /// Every record that can be read, ascending; between two of them some may be missing.
     pub records: Vec<(Offset, Record)>,
     /// Places that are not what was once written there, and ends of segments that are followed by
@@ -93,7 +96,7 @@ pub fn scan_each<E: From<LogError>>(
 ) -> Result<Scan, E> {
     let listed = Segments::load(disk, dir)?;
     let bases = Bases::find(disk, dir, listed.as_ref())?.kept;
-    let (position, seen) = consumers(disk, dir)?;
+    let (Stand { position, spent }, seen) = consumers(disk, dir)?;
     let start = *bases.first().ok_or_else(|| LogError::NoSegments { dir: dir.to_path_buf() })?;
     let mut found = Scan {
         start,
@@ -101,6 +104,7 @@ pub fn scan_each<E: From<LogError>>(
         end: start,
         epoch: listed.as_ref().map_or(Epoch(0), |listed| listed.epoch),
         position,
+        spent,
         records: Vec::new(),
         damage: Vec::new(),
         torn_bytes: 0,

@@ -9,6 +9,7 @@
 //!   (pausing: messages are refused at once; ends early when the peer dials us)
 //! ```
 
+mod desk;
 mod talk;
 
 use std::collections::HashMap;
@@ -24,12 +25,13 @@ use super::call::CallError;
 use super::codec::{FrameReader, ReadError, put_frame};
 use super::greet::{GreetError, Greeted, check_acceptor, greet};
 use super::jitter::Backoff;
-use super::socket::{self, OwnedReadHalf, OwnedWriteHalf};
+use super::socket::{self, OwnedReadHalf};
 use super::transport::Shared;
 use super::{Settings, lock};
 use crate::wire::frame::{FrameError, Kind};
 use crate::wire::handshake::{Accepted, Hello, Purpose};
 
+use desk::Desk;
 use talk::Outgoing;
 pub(crate) use talk::{Batches, Control, Talk};
 
@@ -58,6 +60,7 @@ pub(crate) struct Link<T: Talk = Control> {
     wake: Notify,
     reset: Notify,
     snapshot_underway: AtomicBool,
+    desk: Desk,
 }
 
 impl<T: Talk> Link<T> {
@@ -73,6 +76,7 @@ impl<T: Talk> Link<T> {
             wake: Notify::new(),
             reset: Notify::new(),
             snapshot_underway: AtomicBool::new(false),
+            desk: Desk::default(),
         };
         (link, receiver)
     }
@@ -143,6 +147,13 @@ impl<T: Talk> Link<T> {
             self.queued_bytes.fetch_sub(bytes, Ordering::AcqRel);
         }
         queued
+    }
+
+    /// Sends a frame from the caller's thread, if nothing is on its way or waits: no other thread
+    /// has to wake up for it then. Says whether it was sent.
+    fn send_at_once(&self, outgoing: &Outgoing) -> bool {
+        let idle = || self.queued_bytes.load(Ordering::Acquire) == 0;
+        self.desk.send_if(idle, |version, buffer| outgoing.put(version, buffer))
     }
 
     fn taken(&self, outgoing: &Outgoing) {
@@ -322,40 +333,47 @@ async fn carry<T: Talk>(
 ) -> Down {
     let (read, write) = greeted.stream.into_split();
     let reader = FrameReader::new(read, greeted.rest, T::ANSWERS);
-    tokio::select! {
-        down = write_all(shared, link, (write, version), first, queue) => down,
+    link.desk.open(write, version).await;
+    let down = tokio::select! {
+        down = write_all(shared, link, version, first, queue) => down,
         down = read_all(link, reader) => down,
         () = link.reset.notified() => Down::Reset,
-    }
+    };
+    link.desk.close().await;
+    down
 }
 
 async fn write_all<T: Talk>(
     shared: &Shared,
     link: &Link<T>,
-    (mut writer, version): (OwnedWriteHalf, u8),
+    version: u8,
     first: &mut Option<Outgoing>,
     queue: &mut mpsc::Receiver<Outgoing>,
 ) -> Down {
-    let mut buffer = BytesMut::new();
+    let stall = shared.settings.stall_timeout;
+    if let Some(first) = first.take() {
+        let mut turn = link.desk.turn().await;
+        put(link, version, &first, turn.buffer());
+        if let Err(error) = turn.write(stall).await {
+            return Down::Write(error);
+        }
+    }
     loop {
-        let mut next = first.take();
-        if next.is_none() {
-            next = queue.recv().await.inspect(|outgoing| link.taken(outgoing));
-        }
-        let Some(mut outgoing) = next else { return Down::Ended };
-        loop {
-            put(link, version, &outgoing, &mut buffer);
-            if buffer.len() >= BATCH_BYTES {
-                break;
-            }
-            match queue.try_recv() {
-                Ok(more) => outgoing = more,
-                Err(_) => break,
-            }
+        // What waits in the queue counts as waiting until it is this task's turn to write.
+        let next = tokio::select! {
+            next = queue.recv() => next.map(Some),
+            () = link.desk.left_over() => Some(None),
+        };
+        let Some(mut next) = next else { return Down::Ended };
+        let mut turn = link.desk.turn().await;
+        while let Some(outgoing) = next.take() {
             link.taken(&outgoing);
+            put(link, version, &outgoing, turn.buffer());
+            if turn.buffer().len() < BATCH_BYTES {
+                next = queue.try_recv().ok();
+            }
         }
-        let stall = shared.settings.stall_timeout;
-        if let Err(error) = socket::write_all(&mut writer, &mut buffer, stall).await {
+        if let Err(error) = turn.write(stall).await {
             return Down::Write(error);
         }
     }

@@ -259,8 +259,8 @@ impl Hands {
                     mailbox.done(op, outcome);
                 });
             }
-            Shipping::Checkpoint(seq) => {
-                self.block(op, move |_| Outcome::Ship(ingress.checkpoint(seq)));
+            Shipping::Checkpoint(spent) => {
+                self.block(op, move |_| Outcome::Ship(ingress.checkpoint(spent)));
             }
             Shipping::Carry(seqs) => {
                 self.block(op, move |_| Outcome::Ship(ingress.carry(&seqs)));

@@ -58,7 +58,9 @@ pub enum Letter {
     Accepted(Vec<Waybill>),
     /// Somebody wants to look at the node.
     Query(Box<dyn FnOnce(&Node) + Send>),
-    /// The process is about to end.
+    /// The process is about to end, and waits until what has arrived is noted.
+    Finish,
+    /// The process ends at once.
     Stop,
 }
 
@@ -74,6 +76,7 @@ impl fmt::Debug for Letter {
             Self::Poisoned(_) => "Poisoned",
             Self::Accepted(_) => "Accepted",
             Self::Query(_) => "Query",
+            Self::Finish => "Finish",
             Self::Stop => "Stop",
         };
         f.write_str(kind)
@@ -149,7 +152,15 @@ impl NodeHandle {
         drop(self.mailbox.post(Letter::Accepted(waybills)));
     }
 
-    /// Ends the node.
+    /// Ends the node once it has noted what has arrived at other nodes, so that its next life does not
+    /// send that again; it sends nothing more, and waits for the answers to what is under way for a
+    /// moment.
+    pub fn finish(&self) {
+        // It may have ended already.
+        drop(self.mailbox.post(Letter::Finish));
+    }
+
+    /// Ends the node at once.
     pub fn stop(&self) {
         // It may have ended already.
         drop(self.mailbox.post(Letter::Stop));

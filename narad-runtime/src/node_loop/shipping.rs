@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use narad_core::dispatch::{BatchNo, LogFault, Refused, SendFault, Seqs, send_limit};
-use narad_core::ids::{Epoch, NodeId, Offset, PartitionId, Seq};
+use narad_core::dispatch::{BatchNo, Checkpoint, LogFault, Refused, SendFault, Seqs, send_limit};
+use narad_core::ids::{Epoch, NodeId, Offset, PartitionId};
 use narad_core::mover::What;
 use narad_core::node::{Salvaged, ShippingOutcome};
 use tokio::runtime::Handle;
@@ -130,9 +130,10 @@ impl Ingress {
         self.door.wait_until_empty(limit)
     }
 
-    pub(super) fn checkpoint(&self, seq: Seq) -> ShippingOutcome {
-        let done = self.log.checkpoint(seq).inspect_err(|error| {
-            tracing::warn!(%seq, %error, "cannot note what has arrived");
+    pub(super) fn checkpoint(&self, spent: Checkpoint) -> ShippingOutcome {
+        let below = spent.below;
+        let done = self.log.checkpoint(spent).inspect_err(|error| {
+            tracing::warn!(%below, %error, "cannot note what has arrived");
             self.saw(error);
         });
         ShippingOutcome::Checkpoint(done.map(|_| ()).map_err(|_| LogFault))
@@ -264,7 +265,7 @@ mod tests {
     use std::path::Path;
 
     use narad_core::dispatch::{Room, Route};
-    use narad_core::ids::TopicId;
+    use narad_core::ids::{Seq, TopicId};
 
     use super::*;
     use crate::disk::mem::{Fault, Step};

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use narad_core::ids::{Name, NodeId, StoreUuid};
 use narad_core::metastore::{Addresses, State};
-use narad_core::node::Node;
+use narad_core::node::{News, Node};
 use narad_core::peer::{Answer, Request};
 
 use super::history::History;
@@ -127,6 +127,8 @@ pub(super) struct Clerk {
     rates: Rates,
     history: Arc<History>,
     data_dir: Arc<Mutex<DataDir>>,
+    /// What it has seen; none until it has seen anything.
+    seen: Option<News>,
 }
 
 impl Clerk {
@@ -137,15 +139,21 @@ impl Clerk {
         history: Arc<History>,
         data_dir: Arc<Mutex<DataDir>>,
     ) -> Self {
-        Self { book, topics, rates, history, data_dir }
+        Self { book, topics, rates, history, data_dir, seen: None }
     }
 }
 
 impl Watcher for Clerk {
     fn changed(&mut self, node: &Node) {
-        let state = node.state();
-        self.topics.learn(state);
-        if self.book.learn(state) {
+        let (state, news) = (node.state(), node.news());
+        // Most entries are about moves: they cost nothing here, however many topics there are.
+        let is_new = |of: fn(&News) -> u64| self.seen.as_ref().map(of) != Some(of(&news));
+        let (topics, members) = (is_new(|news| news.topics), is_new(|news| news.members));
+        self.seen = Some(news);
+        if topics {
+            self.topics.learn(state);
+        }
+        if members && self.book.learn(state) {
             let data_dir = self.data_dir.lock().unwrap_or_else(PoisonError::into_inner);
             save(&data_dir, &self.book.peers());
         }

@@ -107,7 +107,9 @@ async fn ask(
             tokio::time::sleep(PAUSE).await;
         }
         for address in addresses {
-            tracing::info!(%name, address, "asking to join the cluster");
+            if round == 0 {
+                tracing::info!(%name, address, "asking to join the cluster");
+            }
             match join(address, joiner, &request, Server::ADMISSION_TIMEOUT).await {
                 Ok(reply) => match reply.answer {
                     Answer::Joined { node, peers, policy } => {

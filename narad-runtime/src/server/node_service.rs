@@ -2,6 +2,7 @@
 
 mod advice;
 mod consume;
+mod damaged;
 mod draining;
 mod errors;
 mod explain;
@@ -40,9 +41,10 @@ use crate::salvage::accept_again;
 use crate::service::{
     Accepted, AcceptedView, AckSet, Fetched, Handed, MemberView, MoveView, NewLoss, NewTopic,
     OffsetsView, Position, Produced, Read, Readiness, ReceiptView, Record, Reserve, Route,
-    SalvageView, Service, ServiceError, Settle, Settled, Ticket, TopicView, hash_of,
+    SalvageView, Service, ServiceError, Settle, Settled, Skip, Skipped, Ticket, TopicView, hash_of,
 };
 use crate::store::{Kept, PartitionStore, Receipt};
+use damaged::Damages;
 pub(super) use gather::Sizes;
 use views::{add_progress, member_view, moves_seen_from, route, topic_view};
 
@@ -57,13 +59,14 @@ pub struct NodeService {
     turn: AtomicU64,
     ingress: Arc<Ingress>,
     topics: Arc<Topics>,
-    metrics: Arc<Metrics>,
+    damages: Damages,
     steering: Steering,
 }
 
 /// What operators see and change of this node alone.
 #[derive(Debug)]
 pub(super) struct Steering {
+    pub(super) metrics: Arc<Metrics>,
     pub(super) rates: Rates,
     pub(super) history: Arc<History>,
     pub(super) pace: Arc<Pace>,
@@ -93,18 +96,26 @@ impl Place {
 }
 
 impl NodeService {
-    pub(super) const fn new(
+    pub(super) fn new(
         handle: NodeHandle,
         broker: Arc<Broker>,
         store: Arc<dyn PartitionStore>,
         node: NodeId,
         ingress: Arc<Ingress>,
         topics: Arc<Topics>,
-        metrics: Arc<Metrics>,
         steering: Steering,
     ) -> Self {
-        let turn = AtomicU64::new(0);
-        Self { handle, broker, store, node, turn, ingress, topics, metrics, steering }
+        Self {
+            handle,
+            broker,
+            store,
+            node,
+            turn: AtomicU64::new(0),
+            ingress,
+            topics,
+            damages: Damages::new(),
+            steering,
+        }
     }
 
     fn store(&self) -> Arc<dyn PartitionStore> {
@@ -318,7 +329,7 @@ impl Service for NodeService {
 
     async fn metrics(&self) -> Result<String, ServiceError> {
         let sight = self.handle.query(Sight::of).await?;
-        Ok(self.metrics.text(&sight))
+        Ok(self.steering.metrics.text(&sight))
     }
 
     async fn members(&self, read: Read) -> Result<Vec<MemberView>, ServiceError> {
@@ -467,6 +478,10 @@ impl Service for NodeService {
 
     async fn reserve(&self, topic: &str, wanted: Reserve) -> Result<Handed, ServiceError> {
         self.hand_out(topic, wanted).await
+    }
+
+    async fn skip(&self, topic: &str, partition: u32, skip: Skip) -> Result<Skipped, ServiceError> {
+        self.give_up_damaged(topic, partition, skip).await
     }
 
     async fn settle(

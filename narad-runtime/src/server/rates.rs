@@ -84,7 +84,32 @@ fn apply(throttle: &Throttle, rate: u64) {
 
 #[cfg(test)]
 mod tests {
+    use narad_core::config::Policy;
+    use narad_core::metastore::Parts;
+
     use super::*;
+
+    fn state(policy: Policy) -> State {
+        State::from_parts(Parts { policy, ..State::default().to_parts() }).expect("it was one")
+    }
+
+    /// A change counts for what is under way, and leaves nothing of the old rates behind.
+    #[test]
+    fn the_throttles_follow_the_policy_and_come_back() {
+        let before = Policy::default();
+        let rates = Rates::new(NodeId(1), &state(before.clone()), None);
+        let now = |rates: &Rates| [rates.both.rate(), rates.arriving.rate(), rates.leaving.rate()];
+        assert_eq!(now(&rates), [200 << 20, 0, 0]);
+        rates.follow(&state(Policy {
+            copy_rate_bytes_per_second: 0,
+            copy_in_bytes_per_second: 30 << 20,
+            copy_out_bytes_per_second: 20 << 20,
+            ..before.clone()
+        }));
+        assert_eq!(now(&rates), [0, 30 << 20, 20 << 20]);
+        rates.follow(&state(before));
+        assert_eq!(now(&rates), [200 << 20, 0, 0]);
+    }
 
     #[test]
     fn what_was_said_for_this_node_alone_outlives_a_change_of_the_policy() {

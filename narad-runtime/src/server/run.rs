@@ -34,7 +34,7 @@ pub async fn run(settings: Settings, start: Start) -> Result<(), Failure> {
         }
     };
     tracing::info!(
-        node = %server.node(), peer = %server.peer_addr(), http = %server.http_addr(),
+        name = settings.name.as_ref().map(ToString::to_string), id = ?server.node(), peer = %server.peer_addr(), http = %server.http_addr(),
         "listening"
     );
     let handle = server.handle().clone();
@@ -155,8 +155,12 @@ fn store_failure(error: &StoreError, message: String) -> Failure {
         | StoreError::NoIdentity { .. }
         | StoreError::NoPartitions { .. }
         | StoreError::ForeignIdentity { .. }
-        | StoreError::OtherNode { .. } => Failure::new(ExitCode::DataDirectory, message),
+        | StoreError::OtherNode { .. }
+        | StoreError::OtherFilesystem { .. }
+        | StoreError::Format { .. } => Failure::new(ExitCode::DataDirectory, message),
         error if error.is_full() => Failure::new(ExitCode::DiskFull, message),
+        StoreError::Disk(_) => Failure::new(ExitCode::DataDirectory, message)
+            .with_hint("look at the data directory: who owns it, and whether it can be written"),
         _ => Failure::new(ExitCode::Failure, message),
     }
 }

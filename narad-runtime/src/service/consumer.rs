@@ -61,6 +61,27 @@ pub struct HandedRecord {
     pub ticket: Ticket,
 }
 
+/// Damaged records to give up, as `POST /v1/topics/{topic}/skip` takes them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Skip {
+    /// The reign in which they were found to be damaged.
+    pub epoch: Epoch,
+    /// The first of them.
+    pub from: Offset,
+    /// Offset after the last one.
+    pub to: Offset,
+}
+
+/// What was given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Skipped {
+    /// How many records that nobody had acknowledged.
+    pub records: u64,
+    /// Where to go on: before the end if as much is acknowledged ahead as may be.
+    pub next: Offset,
+}
+
 /// What becomes of records that were handed out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settle {

@@ -69,10 +69,25 @@ pub enum ServiceError {
         /// The record that is waited for.
         frontier: Offset,
     },
+    /// What is left for consumers, or holds the rest back, cannot be read.
+    #[error(
+        "the records from offset {from} to before {to} of {topic}/{partition} are damaged on the \
+         owner's disk: to go on without them, give them up with `narad topic skip \
+         {topic}/{partition} --from {from} --to {to}`"
+    )]
+    Damaged {
+        /// The topic.
+        topic: String,
+        /// The partition.
+        partition: u32,
+        /// The first of them.
+        from: Offset,
+        /// Offset after the last one.
+        to: Offset,
+    },
     /// There is no room left.
     #[error(
-        "the node's disk is full: move partitions away or free space (what was deleted or has moved \
-         stays in quarantine for a while: narad cluster salvage lists it, and drops it)"
+        "the node's disk is full: move partitions away, or drop what narad cluster salvage lists"
     )]
     DiskFull,
     /// The node's ingress log is full: what it has accepted waits for its owners.
@@ -139,6 +154,7 @@ codes! {
     Self::StaleEpoch => "stale_epoch",
     Self::TooManyInFlight { .. } => "too_many_in_flight",
     Self::TooFarAhead { .. } => "too_far_ahead",
+    Self::Damaged { .. } => "damaged_records",
     Self::DiskFull => "disk_full",
     Self::Full { .. } => "full",
     Self::Draining => "draining",

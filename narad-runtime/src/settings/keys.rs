@@ -84,7 +84,7 @@ impl Key {
 
     /// Returns the usual port of an address.
     pub(super) fn port(&self) -> u16 {
-        if self.path.ends_with(".http") { HTTP_PORT } else { PEER_PORT }
+        if self.path.rsplit('.').next() == Some("http") { HTTP_PORT } else { PEER_PORT }
     }
 
     /// Shows the value as it is written in the file; `None` if there is none.

@@ -23,7 +23,7 @@ const STEP_BYTES: u64 = 2 << 20;
 
 /// Unsynced bytes of a file above which its writer waits: no sync of anybody's waits behind more than
 /// this of each stream.
-pub(crate) const AHEAD_BYTES_MAX: u64 = 16 << 20;
+pub(crate) const AHEAD_BYTES_MAX: u64 = 12 << 20;
 
 /// Threads of one store: as many as a copy has streams.
 const THREADS_MAX: usize = 2;
@@ -110,7 +110,7 @@ impl Written {
         while progress.ahead() > AHEAD_BYTES_MAX && progress.is_queued && !progress.has_failed {
             progress = self.synced.wait(progress).unwrap_or_else(PoisonError::into_inner);
         }
-        if progress.has_failed { Err(self.failure(&mut progress)) } else { Ok(()) }
+        if progress.has_failed { Err(progress.failure()) } else { Ok(()) }
     }
 
     /// Whether one of its syncs has failed.
@@ -133,18 +133,14 @@ impl Written {
         let mut progress = lock(&self.progress);
         loop {
             if progress.has_failed {
-                return Err(self.failure(&mut progress));
+                return Err(progress.failure());
             }
             if progress.touched == progress.covered || is_behind && progress.durable >= bytes {
                 return Ok(());
             }
-            if !progress.is_syncing {
-                drop(progress);
-                self.step();
-                progress = lock(&self.progress);
-            } else {
-                progress = self.synced.wait(progress).unwrap_or_else(PoisonError::into_inner);
-            }
+            drop(progress);
+            self.step();
+            progress = lock(&self.progress);
         }
     }
 
@@ -178,17 +174,17 @@ impl Written {
         drop(progress);
         self.synced.notify_all();
     }
+}
 
+impl Progress {
     /// Gives the failure away; who comes later hears that there was one.
-    fn failure(&self, progress: &mut Progress) -> DiskError {
-        progress.failure.take().unwrap_or_else(|| {
+    fn failure(&mut self) -> DiskError {
+        self.failure.take().unwrap_or_else(|| {
             let source = io::Error::other("an earlier sync of this file has failed");
             DiskError::new("sync", std::path::Path::new("a staged extent"), source)
         })
     }
-}
 
-impl Progress {
     fn ahead(&self) -> u64 {
         self.bytes.saturating_sub(self.durable)
     }

@@ -80,7 +80,7 @@ pub(super) fn read(
     if let (Kept::Trashed(name), None) = (kept, disk.metadata(&dir)?) {
         return Err(StoreError::NoSuchTrash { name: name.to_owned() });
     }
-    let position = crate::log::side::load_position(disk, &dir)?.unwrap_or_default();
+    let position = crate::log::side::Stand::load(disk, &dir)?.unwrap_or_default().position;
     let begin = from.or(position.committed).unwrap_or_default();
     let ahead = if from.is_none() { position.acked_ahead } else { Vec::new() };
     let scanned = scan_each(disk, &dir, |mut segment| {

@@ -199,8 +199,8 @@ fn answer(
     buffer: &mut [u8],
 ) -> Result<(), Closed> {
     let total = request.bytes.min(shared.settings.range_bytes_max);
-    match File::open(&*shared.source, request, total) {
-        Ok(Some(file)) => return answer_from(&file, shared, stream, request, buffer),
+    match Stretch::open(&*shared.source, request, total) {
+        Ok(Some(stretch)) => return answer_from(&stretch, shared, stream, request, buffer),
         Ok(None) => {}
         Err(error) => return send_head(shared, stream, CopyHead(Err(error))),
     }
@@ -215,29 +215,29 @@ fn answer(
 
 /// Has the system send a range of a file; what it will not send is read.
 fn answer_from(
-    file: &File,
+    stretch: &Stretch,
     shared: &Shared,
     stream: &mut Stream,
     request: &CopyRequest,
     buffer: &mut [u8],
 ) -> Result<(), Closed> {
-    send_head(shared, stream, CopyHead(Ok(file.bytes)))?;
-    let sent = send_file(file, shared, stream)?;
-    send_read(shared, stream, request, sent..file.bytes, buffer)?;
-    file.leave();
+    send_head(shared, stream, CopyHead(Ok(stretch.bytes)))?;
+    let sent = send_file(stretch, shared, stream)?;
+    send_read(shared, stream, request, sent..stretch.bytes, buffer)?;
+    stretch.leave();
     Ok(())
 }
 
 /// Sends as much of a file as the system will; that is all of it, unless it cannot send it at all.
-fn send_file(file: &File, shared: &Shared, stream: &mut Stream) -> Result<u64, Closed> {
-    let Some(descriptor) = file.file.descriptor() else { return Ok(0) };
+fn send_file(stretch: &Stretch, shared: &Shared, stream: &mut Stream) -> Result<u64, Closed> {
+    let Some(descriptor) = stretch.file.descriptor() else { return Ok(0) };
     let mut sent = 0;
-    while sent < file.bytes {
-        let left = saturated(file.bytes - sent);
+    while sent < stretch.bytes {
+        let left = saturated(stretch.bytes - sent);
         let mut piece = shared.throttle.piece(SEND_BYTES).min(left);
         pause(shared, piece)?;
         while piece > 0 {
-            match stream.send_file(descriptor, file.position + sent, piece, &shared.stop) {
+            match stream.send_file(descriptor, stretch.position + sent, piece, &shared.stop) {
                 // The extent was cut after its bytes had been promised.
                 Ok(0) => return Err(SourceError::OutOfRange.into()),
                 Ok(moved) => {
@@ -289,7 +289,7 @@ fn is_unsupported(error: &io::Error) -> bool {
 }
 
 /// A range of a file that the system can send.
-struct File {
+struct Stretch {
     file: Arc<dyn DiskFile>,
     position: u64,
     /// How many bytes may be sent.
@@ -298,7 +298,7 @@ struct File {
     is_cold: bool,
 }
 
-impl File {
+impl Stretch {
     /// Opens the file behind a request, and makes sure that its bytes are there.
     fn open(
         source: &dyn Source,

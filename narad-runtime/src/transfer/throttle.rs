@@ -19,7 +19,7 @@ const BURST: Duration = Duration::from_millis(50);
 const DEBT: Duration = Duration::from_secs(1);
 
 /// Time over which it is measured what copies reach.
-const PACE_WINDOW: Duration = Duration::from_millis(100);
+const REACH_WINDOW: Duration = Duration::from_millis(100);
 
 const NANOS: i128 = 1_000_000_000;
 
@@ -99,7 +99,7 @@ impl Throttle {
 
     /// Returns the rate in bytes per second, as it was given; 0 is unlimited.
     pub fn rate(&self) -> u64 {
-        lock(&self.bucket).limit
+        lock(&self.bucket).rate
     }
 
     /// Changes the rate, in bytes per second; 0 is unlimited.
@@ -143,7 +143,7 @@ impl Throttle {
     /// progress many times a second.
     pub(crate) fn piece(&self, max: usize) -> usize {
         let max = self.outer.as_ref().map_or(max, |outer| outer.piece(max));
-        match lock(&self.bucket).rate {
+        match lock(&self.bucket).pace {
             0 => max,
             rate => usize::try_from(rate / 20).map_or(max, |piece| piece.clamp(1, max)),
         }
@@ -164,43 +164,43 @@ const fn effective(rate: u64) -> u64 {
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
     /// The rate that was asked for.
-    limit: u64,
+    rate: u64,
     /// How much of it may be used, in thousandths.
     share: u32,
     /// What comes of both.
-    rate: u64,
+    pace: u64,
     balance: i128,
     at: Duration,
     /// What copies reach while nothing holds them back, in bytes per second.
-    pace: u64,
-    /// Bytes since the pace was last looked at.
+    reached: u64,
+    /// Bytes since that was last looked at.
     moved: u64,
-    paced_at: Duration,
+    looked_at: Duration,
 }
 
 impl Bucket {
     fn new(rate: u64, now: Duration) -> Self {
         Self {
-            limit: rate,
-            share: 1000,
             rate,
+            share: 1000,
+            pace: rate,
             balance: 0,
             at: now,
-            pace: 0,
+            reached: 0,
             moved: 0,
-            paced_at: now,
+            looked_at: now,
         }
     }
 
     /// Takes bytes, or says how long to wait.
     fn take(&mut self, now: Duration, bytes: u64) -> Result<(), Duration> {
         self.refill(now);
-        if self.rate == 0 {
+        if self.pace == 0 {
             self.observe(now, bytes);
             return Ok(());
         }
         if self.balance < 0 {
-            let wait = self.balance.unsigned_abs().div_ceil(u128::from(self.rate));
+            let wait = self.balance.unsigned_abs().div_ceil(u128::from(self.pace));
             return Err(Duration::from_nanos(u64::try_from(wait).unwrap_or(u64::MAX)));
         }
         self.balance -= i128::from(bytes) * NANOS;
@@ -208,7 +208,7 @@ impl Bucket {
     }
 
     fn set_rate(&mut self, now: Duration, rate: u64) {
-        self.limit = rate;
+        self.rate = rate;
         self.change(now);
     }
 
@@ -219,30 +219,28 @@ impl Bucket {
         }
     }
 
-    /// Goes on at the rate that limit and share come to.
+    /// Goes on at what rate and share come to.
     fn change(&mut self, now: Duration) {
         self.refill(now);
-        let whole = if self.limit == 0 { self.pace } else { self.limit };
-        let rate = match (self.limit, self.share) {
+        let whole = if self.rate == 0 { self.reached } else { self.rate };
+        let rate = match (self.rate, self.share) {
             (0, 1000) => 0,
             (_, share) => u128::from(whole) * u128::from(share) / 1000,
         };
         let rate = effective(u64::try_from(rate).unwrap_or(u64::MAX));
-        if self.rate == 0 {
-            (self.moved, self.paced_at) = (0, now);
-        }
-        self.rate = rate;
+        (self.moved, self.looked_at) = (0, now);
+        self.pace = rate;
         self.balance = if rate == 0 { 0 } else { self.balance.max(-worth(rate, DEBT)) };
     }
 
     /// Measures what copies reach without a limit.
     fn observe(&mut self, now: Duration, bytes: u64) {
         self.moved += bytes;
-        let elapsed = now.saturating_sub(self.paced_at);
-        if elapsed >= PACE_WINDOW {
-            let pace = u128::from(self.moved) * 1_000_000_000 / elapsed.as_nanos();
-            self.pace = u64::try_from(pace).unwrap_or(u64::MAX);
-            (self.moved, self.paced_at) = (0, now);
+        let elapsed = now.saturating_sub(self.looked_at);
+        if elapsed >= REACH_WINDOW {
+            let reached = u128::from(self.moved) * 1_000_000_000 / elapsed.as_nanos();
+            self.reached = u64::try_from(reached).unwrap_or(u64::MAX);
+            (self.moved, self.looked_at) = (0, now);
         }
     }
 
@@ -250,8 +248,8 @@ impl Bucket {
         // A clock that several threads read may seem to step back.
         let elapsed = now.saturating_sub(self.at);
         self.at = self.at.max(now);
-        let earned = self.balance.saturating_add(worth(self.rate, elapsed));
-        self.balance = earned.min(worth(self.rate, BURST));
+        let earned = self.balance.saturating_add(worth(self.pace, elapsed));
+        self.balance = earned.min(worth(self.pace, BURST));
     }
 }
 
@@ -358,7 +356,7 @@ mod tests {
         let whole = run(&mut bucket, &mut now, 2 * second, 4096);
         assert!(yielding.abs_diff(rate / 5) <= rate / 50, "{yielding}");
         assert!(whole.abs_diff(rate) <= rate / 10, "{whole}");
-        assert_eq!(bucket.limit, rate);
+        assert_eq!(bucket.rate, rate);
     }
 
     /// Without a limit it is what they reached before that is shared.

@@ -355,3 +355,52 @@ async fn a_lost_ingress_log_is_no_empty_one() {
     assert!(error.to_string().contains("missing, but the node has run before"), "{error}");
     assert!(!dir.exists());
 }
+
+/// Returns how many records the partitions that are served hold.
+async fn count(cluster: &Cluster) -> usize {
+    all(cluster).await.len()
+}
+
+/// S11, R39: a record that waits for a dead owner does not have everything sent again that was
+/// accepted after it, whenever its node is restarted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stuck_partition_has_nothing_sent_again() {
+    let mut cluster = Cluster::of(3).await;
+    cluster.create_topic(TOPIC, PARTITIONS).await;
+    let mut stuck = None;
+    for at in 0..6 {
+        let name = format!("single{at}");
+        cluster.create_topic(&name, 1).await;
+        let routes = cluster.servers["n1"].service().routes(&name).await.unwrap();
+        if routes[0].owner.as_str() == "n2" {
+            stuck = Some(name);
+            break;
+        }
+    }
+    let stuck = stuck.expect("partitions are spread");
+    let dead = owned_by(&cluster, "n1", "n2").await;
+    let server = &cluster.servers["n2"];
+    let (peer, http) = (server.peer_addr().to_string(), server.http_addr().to_string());
+    stop(&mut cluster, "n2").await;
+    let service = cluster.servers["n1"].service();
+    service.accept(&stuck, None, vec![record("waits")]).await.unwrap();
+    let alive: Vec<u32> = (0..PARTITIONS).filter(|partition| !dead.contains(partition)).collect();
+    let mut expected = BTreeSet::new();
+    for number in 0..200_usize {
+        let value = format!("record {number}");
+        let partition = alive[number % alive.len()];
+        accept(&cluster.servers["n1"], Some(partition), record(&value)).await.unwrap();
+        expected.insert(value);
+    }
+    for restart in 0..3 {
+        eventually("only one waits", async || backlog(&cluster.servers["n1"]).await == 1).await;
+        all_arrive(&cluster, &expected).await;
+        assert_eq!(count(&cluster).await, expected.len(), "after {restart} restarts");
+        cluster.restart("n1").await;
+    }
+    cluster.start_again("n2", peer, http).await;
+    eventually("nothing waits", async || backlog(&cluster.servers["n1"]).await == 0).await;
+    assert_eq!(cluster.read(&stuck, 0).await, ["waits"]);
+    all_arrive(&cluster, &expected).await;
+    assert_eq!(count(&cluster).await, expected.len());
+}

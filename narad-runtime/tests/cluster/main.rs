@@ -4,6 +4,7 @@
 mod accepting;
 mod addresses;
 mod consume;
+mod damaged;
 mod demo;
 mod harness;
 mod moves;

@@ -275,7 +275,7 @@ async fn what_is_waited_for_can_be_seen() {
     cluster.change(|state| drop(state.addrs.insert("b".into(), "127.0.0.1:1".into())));
     let (owner, any) = (by_owner(), ProducerOptions::default());
     for (options, fault, partition, why) in [
-        (owner, None, 1, "the owner of partition 1 cannot be reached: 127.0.0.1:1"),
+        (owner, None, 1, "its owner, 127.0.0.1:1, cannot be reached"),
         (any, Some(ServiceError::DiskFull), 0, "the node's disk is full"),
     ] {
         let faults = fault.into_iter().map(Fault::Refuse).cycle().take(999);

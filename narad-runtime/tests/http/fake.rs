@@ -18,7 +18,8 @@ use narad_runtime::http::{Connections, HttpOptions, router, serve};
 use narad_runtime::service::{
     Accepted, AcceptedView, AckSet, Fetched, Handed, MemberStatus, MemberView, MoveView, NewLoss,
     NewTopic, OffsetsView, Position, Produced, Read, Readiness, ReceiptView, Record, Reserve, Role,
-    Route, SalvageView, Service, ServiceError, Settle, Settled, Ticket, TopicView, partition_of,
+    Route, SalvageView, Service, ServiceError, Settle, Settled, Skip, Skipped, Ticket, TopicView,
+    partition_of,
 };
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
@@ -53,6 +54,8 @@ pub(crate) struct Partition {
     pub(crate) reign_starts: BTreeMap<u64, u64>,
     /// Whose past reigns were.
     pub(crate) reigned: BTreeMap<u64, String>,
+    /// Records that cannot be read: nothing else is left.
+    pub(crate) damaged: Option<(u64, u64)>,
     cursor: Option<Cursor>,
 }
 
@@ -71,7 +74,8 @@ pub(crate) struct State {
     pub(crate) shown: operate::Shown,
     pub(crate) leaderless: bool,
     pub(crate) unregistered: bool,
-    pub(crate) removed: bool,
+    /// Nodes that were taken out.
+    pub(crate) removed: Vec<String>,
     /// What the next decommission is answered.
     pub(crate) decommission: Option<ServiceError>,
     pub(crate) faults: VecDeque<Fault>,
@@ -320,7 +324,7 @@ impl Node {
 impl Service for Node {
     async fn readiness(&self) -> Readiness {
         let ready = !self.cluster.state().unregistered;
-        let removed = self.cluster.state().removed;
+        let removed = self.cluster.state().removed.contains(&self.name);
         Readiness { ready, removed, waiting: (!ready).then(|| "waits for a leader".into()) }
     }
 
@@ -490,6 +494,10 @@ impl Service for Node {
 
     async fn reserve(&self, topic: &str, wanted: Reserve) -> Result<Handed, ServiceError> {
         self.hand_out(topic, wanted).await
+    }
+
+    async fn skip(&self, topic: &str, partition: u32, skip: Skip) -> Result<Skipped, ServiceError> {
+        self.give_up_damaged(topic, partition, skip)
     }
 
     async fn settle(

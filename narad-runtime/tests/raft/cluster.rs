@@ -8,6 +8,7 @@ use narad_runtime::raft::{
 use protobuf::Message as _;
 use raft::eraftpb::Message;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex};
 
 pub(crate) fn n(id: u64) -> NodeId {
     NodeId(id)
@@ -111,6 +112,9 @@ pub(crate) struct Cluster {
     pub(crate) tune: fn(&mut RaftConfig),
     /// Whether nodes make snapshots when asked to.
     pub(crate) snapshots: bool,
+    /// Whether messages are sent as soon as they may be, or with the output of a turn.
+    pub(crate) voices: bool,
+    spoken: Arc<Mutex<Vec<(u64, Outgoing)>>>,
     seed: u64,
     queue: VecDeque<(u64, Outgoing)>,
     /// Who led each term.
@@ -136,6 +140,8 @@ impl Cluster {
             held: Vec::new(),
             tune,
             snapshots: true,
+            voices: true,
+            spoken: Arc::default(),
             seed,
             queue: VecDeque::new(),
             leaders: BTreeMap::new(),
@@ -182,9 +188,15 @@ impl Cluster {
 
     pub(crate) fn restart(&mut self, id: u64) {
         let config = self.config(id, self.nodes[&id].life + 1);
+        let (voices, spoken) = (self.voices, Arc::clone(&self.spoken));
         let node = self.node(id);
         node.life += 1;
-        let (raft, restored) = Raft::open(config, node.disk.clone()).expect("a sound disk");
+        let (mut raft, restored) = Raft::open(config, node.disk.clone()).expect("a sound disk");
+        if voices {
+            raft.speak_by(Box::new(move |message| {
+                spoken.lock().expect("nobody panics").push((id, message));
+            }));
+        }
         node.raft = Some(raft);
         node.machine = restored.map_or_else(Machine::default, |restored| {
             Machine::decode(restored.index, &restored.data, restored.configuration)
@@ -238,6 +250,8 @@ impl Cluster {
                 raft.offer_snapshot(index, data).expect("it was asked for");
             }
             self.judge(id, &out);
+            // What was said before a failure is under way, like anything else.
+            self.queue.extend(self.spoken.lock().expect("nobody panics").drain(..));
             self.queue.extend(out.messages.into_iter().map(|message| (id, message)));
             if stopped || !(out.more || out.wants_snapshot && snapshots) {
                 return;

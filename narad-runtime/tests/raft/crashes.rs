@@ -107,3 +107,63 @@ fn a_single_voter_keeps_what_it_acknowledged_through_any_crash() {
         }
     }
 }
+
+/// A leader speaks before its own disk does: the followers hold and commit an entry that it has lost
+/// in a crash, and it gets the entry back from them.
+#[test]
+fn what_a_leader_said_and_then_lost_comes_back_to_it() {
+    let mut cluster = Cluster::new(&[1, 2, 3], 21);
+    let leader = cluster.elect();
+    let commits = cluster.node(leader).disk.commits();
+    cluster.node(leader).disk.fail_commit(1, FailurePoint::BeforeWrite);
+    cluster.raft(leader).propose(vec![], b"said".to_vec()).expect("it leads");
+    cluster.deliver();
+    assert!(cluster.nodes[&leader].raft.is_none(), "its disk has failed");
+    assert_eq!(cluster.node(leader).disk.commits(), commits + 1);
+    cluster.crash(leader);
+    let others: Vec<u64> = cluster.ids().into_iter().filter(|id| *id != leader).collect();
+    cluster.until("the others have it", |c| {
+        others.iter().all(|id| c.machine(*id).entries.contains(&b"said".to_vec()))
+    });
+    cluster.restart(leader);
+    cluster.agree(&[1, 2, 3]);
+}
+
+/// A single voter with a learner: a term that is not durable yet is not spoken of, or the learner
+/// would hold entries of a term that its leader begins once more with others.
+#[test]
+fn a_single_voter_and_its_learner_never_differ() {
+    for point in [FailurePoint::BeforeWrite, FailurePoint::AfterSync] {
+        for nth in 1..24 {
+            let mut cluster = Cluster::new(&[1], 22);
+            let add = ConfigurationChange {
+                steps: vec![MemberChange::AddLearner(n(2))],
+                context: b"add".to_vec(),
+            };
+            let leader = cluster.elect();
+            cluster.raft(leader).configure(&add).expect("it leads");
+            cluster.add(2, MemStore::new(n(2)));
+            cluster.commit(b"first");
+            cluster.agree(&[1, 2]);
+            cluster.node(1).disk.fail_commit(nth, point);
+            for k in 0..12_u8 {
+                // Now and then it starts anew, and leads a new term.
+                if k % 4 == 3 {
+                    cluster.crash(1);
+                }
+                revive(&mut cluster, 1);
+                for _ in 0..30 {
+                    cluster.tick();
+                    let Some(raft) = cluster.node(1).raft.as_mut() else { break };
+                    if raft.propose(vec![], vec![k]).is_ok() {
+                        break;
+                    }
+                }
+                cluster.deliver();
+            }
+            revive(&mut cluster, 1);
+            cluster.elect();
+            cluster.agree(&[1, 2]);
+        }
+    }
+}

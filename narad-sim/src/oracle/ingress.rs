@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use narad_core::dispatch::{BatchNo, Route};
+use narad_core::dispatch::{BatchNo, Checkpoint, Route};
 use narad_core::ids::{Incarnation, NodeId, PartitionId, Seq, TopicId};
 
 use super::sets::Ids;
@@ -158,16 +158,21 @@ impl Log {
         self.grew = now;
     }
 
-    /// Everything before a position is given up. Returns what of that has not arrived and is nowhere
-    /// behind it.
-    pub(super) fn give_up(&mut self, checkpoint: Seq) -> Vec<Record> {
-        self.checkpoint = self.checkpoint.max(checkpoint);
-        let kept = self.at.split_off(&checkpoint);
-        let gone = std::mem::replace(&mut self.at, kept);
+    /// What a checkpoint names is given up. Returns what of that has not arrived and is nowhere else.
+    pub(super) fn give_up(&mut self, spent: &Checkpoint) -> Vec<Record> {
+        let Checkpoint { below, beyond } = spent;
+        self.checkpoint = self.checkpoint.max(*below);
+        let kept = self.at.split_off(below);
+        let mut gone = std::mem::replace(&mut self.at, kept);
+        for range in beyond {
+            let named: Vec<Seq> = self.at.range(range.clone()).map(|(seq, _)| *seq).collect();
+            gone.extend(named.into_iter().filter_map(|seq| self.at.remove_entry(&seq)));
+        }
+        let is_kept = |seq: Seq| seq >= *below && !beyond.iter().any(|range| range.contains(&seq));
         let mut missed = Vec::new();
         for (seq, root) in gone {
             let Some(record) = self.records.get(&root) else { continue };
-            if record.last >= checkpoint {
+            if is_kept(record.last) {
                 // A late copy of a batch may still name it so.
                 self.past.insert(seq, root);
                 continue;

@@ -6,22 +6,23 @@
 //! is changed, and at the end. Exception, exactly: the disk that had to hold it was lost or replaced,
 //! or the operator has given a receipt for what its dead node still held.
 
-use narad_core::ids::{NodeId, Seq};
+use narad_core::dispatch::Checkpoint;
+use narad_core::ids::NodeId;
 use narad_core::metastore::State;
 
 use super::book::Book;
 use super::sink::Cx;
 
 /// A log is about to be shortened.
-pub(super) fn shortens(book: &mut Book, node: NodeId, checkpoint: Seq, cx: &mut Cx<'_>) {
-    let missed = book.ingress.log_mut(node).give_up(checkpoint);
+pub(super) fn shortens(book: &mut Book, node: NodeId, spent: &Checkpoint, cx: &mut Cx<'_>) {
+    let missed = book.ingress.log_mut(node).give_up(spent);
     let lost = missed.iter().find(|record| {
         !book.ingress.excused.contains(record.id) && is_there(book.state(), record.topic)
     });
     if let Some(record) = lost {
         cx.breach("S1", node, || {
             format!(
-                "it gives up its ingress log before {checkpoint:?}, and record {} has not arrived",
+                "it gives up {spent:?} of its ingress log, and record {} has not arrived",
                 record.id
             )
         });

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use super::super::*;
 use super::bench::*;
 use crate::ids::{MoveId, Offset};
-use crate::partition::{Listing, Manifest};
+use crate::partition::{Checksum, Listing, Manifest, Staged};
 
 /// R13, R15, R24: from the row to the first bytes; the session is durable before any is copied.
 #[test]
@@ -150,6 +150,45 @@ fn what_does_not_fit_twice_is_copied_from_the_beginning() {
     bench.answer(Outcome::Copy(Ok(copied(64))));
     assert_eq!(resume(&mut bench), [copy(64, 36)]);
     assert_eq!(resume(&mut bench), [copy(0, 64)]);
+}
+
+/// Field fault 13, `case_048`: an extent that is copied whole twice and is both times the same other
+/// than its source lists is damaged there, and said to be; one that differs from itself is copied again.
+#[test]
+fn the_same_mismatch_twice_is_the_sources() {
+    /// Copies all of it with such a checksum, and returns what it waits for then. Whatever is
+    /// damaged holds no slot.
+    fn copied_as(bench: &mut Bench, checksum: u32) -> Option<Waiting> {
+        let staged = Staged { checksum: Checksum(checksum), ..staged(100) };
+        loop {
+            let outcome = match &bench.running.first().expect("something runs").1 {
+                Operation::List { .. } => Outcome::List(Ok(listing(100))),
+                Operation::Checkpoint(_) => Outcome::Checkpoint(Ok(())),
+                Operation::Trim { .. } => Outcome::Trim(Ok(())),
+                Operation::Copy { position: 0, .. } => Outcome::Copy(Ok(copied(64))),
+                Operation::Copy { .. } => Outcome::Copy(Ok(Copied { staged, ..copied(100) })),
+                other => panic!("{other:?}"),
+            };
+            bench.answer(outcome);
+            if bench.running.is_empty() {
+                let Progress { waiting, holds_slot, .. } = bench.mover.progress();
+                assert_ne!(holds_slot, matches!(waiting, Some(Waiting::Damaged { .. })));
+                bench.wake();
+                return waiting;
+            }
+        }
+    }
+    let mut bench = Bench::listing();
+    assert_eq!(copied_as(&mut bench, 7), Some(Waiting::CopyUnverifiable));
+    assert_eq!(copied_as(&mut bench, 8), Some(Waiting::CopyUnverifiable));
+    let before = bench.now;
+    let damaged = Waiting::Damaged { base: Offset(0), position: 0 };
+    assert_eq!(copied_as(&mut bench, 8), Some(damaged));
+    assert!(bench.now.since(before) >= Duration::from_secs(30), "it does not spin");
+    assert_eq!(copied_as(&mut bench, 8), Some(damaged));
+    // The file is restored.
+    copied_as(&mut bench, 100);
+    assert_eq!(bench.mover.progress().waiting, None);
 }
 
 /// Rule 2: an answer that is not this machine's is noted and changes nothing.

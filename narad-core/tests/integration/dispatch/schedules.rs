@@ -73,6 +73,10 @@ fn step(world: &mut World, what: u8, which: u8) {
             let first = world.dispatch.checkpoint();
             world.damage(Seq(first.0 + u64::from(which) / 2));
         }
+        254 => {
+            world.stop(usize::from(which) % 4);
+            world.crash();
+        }
         _ => {
             world.wake();
         }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
+use std::ops::Range;
 use std::time::Duration;
 
 use narad_core::config::Config;
@@ -61,6 +62,8 @@ pub(super) struct World {
     pub(super) ingress: BTreeMap<Seq, Stored>,
     pub(super) next: Seq,
     pub(super) checkpoint: Seq,
+    /// Ranges beyond it that the durable checkpoint names.
+    pub(super) beyond: Vec<Range<Seq>>,
     /// Positions whose bytes are damaged.
     pub(super) damaged: BTreeSet<Seq>,
     pub(super) logs: BTreeMap<PartitionId, Log>,
@@ -114,6 +117,7 @@ impl World {
             ingress: BTreeMap::new(),
             next: Seq(0),
             checkpoint: Seq(0),
+            beyond: Vec::new(),
             damaged: BTreeSet::new(),
             logs: BTreeMap::new(),
             museum: Vec::new(),
@@ -228,7 +232,9 @@ impl World {
                 Outcome::Damaged(lost.collect())
             }
             Operation::Send { .. } => Outcome::Send(self.send(&operation, how)),
-            Operation::Checkpoint(seq) => Outcome::Checkpoint(self.end_checkpoint(*seq, how)),
+            Operation::Checkpoint(spent) => {
+                Outcome::Checkpoint(self.end_checkpoint(spent.clone(), how))
+            }
             Operation::Carry(seqs) => Outcome::Carry(self.end_carry(seqs, how)),
             Operation::Barrier if how == End::Well => {
                 while let Some(changed) = self.cluster.apply_next() {
@@ -324,15 +330,46 @@ impl World {
         Ok(())
     }
 
-    fn end_checkpoint(&mut self, seq: Seq, how: End) -> Result<(), LogFault> {
+    fn end_checkpoint(&mut self, spent: Checkpoint, how: End) -> Result<(), LogFault> {
+        let Checkpoint { below, beyond } = spent;
         let waiting = self.waiting().next();
-        assert!(waiting.is_none_or(|waiting| seq <= waiting), "{seq:?} passes {waiting:?}");
+        assert!(waiting.is_none_or(|waiting| below <= waiting), "{below:?} passes {waiting:?}");
+        self.assert_well_formed(below, &beyond);
         if how == End::Well || how == End::AnswerLost {
-            assert!(seq >= self.checkpoint);
-            self.checkpoint = seq;
-            self.ingress = self.ingress.split_off(&seq);
+            assert!(below >= self.checkpoint);
+            self.checkpoint = below;
+            self.ingress = self.ingress.split_off(&below);
+            self.beyond = beyond;
+            self.assert_nothing_is_skipped();
         }
         if how == End::Well { Ok(()) } else { Err(LogFault) }
+    }
+
+    fn assert_well_formed(&self, below: Seq, beyond: &[Range<Seq>]) {
+        assert!(beyond.len() <= Checkpoint::RANGES_MAX);
+        assert!(beyond.iter().all(|run| run.start > below && run.start < run.end));
+        assert!(beyond.is_sorted_by(|a, b| a.end < b.start), "ascending and apart: {beyond:?}");
+        assert!(beyond.last().is_none_or(|run| run.end <= self.next), "{beyond:?}");
+    }
+
+    /// S11: whatever has not arrived would be found again after a crash at this moment.
+    fn assert_nothing_is_skipped(&self) {
+        let found: BTreeSet<RecordId> =
+            self.found().map(|(_, stored)| stored.parcel.record).collect();
+        for (&seq, Stored { parcel, waybill }) in &self.ingress {
+            let is_needed = !self.arrived.contains(&parcel.record)
+                && !self.damaged.contains(&seq)
+                && self.cluster.truth.topic(waybill.topic).is_some();
+            let is_found = found.contains(&parcel.record);
+            assert!(!is_needed || is_found, "{seq:?} is skipped: {:?}", self.beyond);
+        }
+    }
+
+    /// What a restart finds in the ingress log.
+    fn found(&self) -> impl Iterator<Item = (&Seq, &Stored)> {
+        let is_spent = |seq: &Seq| self.beyond.iter().any(|run| run.contains(seq));
+        let stored = self.ingress.range(self.checkpoint..);
+        stored.filter(move |(seq, _)| !is_spent(seq) && !self.damaged.contains(seq))
     }
 
     fn end_carry(&mut self, seqs: &Seqs, how: End) -> Result<Seq, LogFault> {
@@ -359,18 +396,26 @@ impl World {
         self.bound.clear();
         self.life = self.life.next();
         self.now = Instant::ORIGIN;
-        let mut waybills = Vec::new();
-        for (seq, stored) in self.ingress.range_mut(self.checkpoint..) {
+        for stored in self.ingress.values_mut() {
             self.parcels += 1;
             stored.parcel.n = self.parcels;
-            if !self.damaged.contains(seq) {
-                waybills.push(stored.waybill);
-            }
         }
+        self.assert_nothing_is_skipped();
+        let waybills: Vec<Waybill> = self.found().map(|(_, stored)| stored.waybill).collect();
         let found = Found { next: self.next, waybills };
         self.dispatch = Dispatch::new(&self.config, ME, self.life, found, &mut self.out);
         assert!(self.out.is_empty());
         self.handle(Event::Restored);
+    }
+
+    /// Asks the process to end, and lets so many of its operations end before it does.
+    pub(super) fn stop(&mut self, endings: usize) {
+        self.handle(Event::Stopping);
+        for _ in 0..endings {
+            if !self.running.is_empty() {
+                self.end(0, End::Well);
+            }
+        }
     }
 
     pub(super) fn apply(&mut self) -> bool {

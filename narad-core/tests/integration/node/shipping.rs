@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use narad_core::config::Config;
 use narad_core::cursor::{Acks, Span, Taken};
-use narad_core::dispatch::{Found, Route, SendFault, Waybill};
+use narad_core::dispatch::{Checkpoint, Found, Route, SendFault, Waybill};
 use narad_core::effects::OpId;
 use narad_core::ids::*;
 use narad_core::metastore::*;
@@ -56,7 +56,10 @@ fn what_is_accepted_reaches_its_owner() {
     }
     bench.now = bench.now.after(Duration::from_secs(10));
     bench.tell(Event::Wake);
-    let is_it = |operation: &Operation| *operation == Operation::Ship(Shipping::Checkpoint(Seq(2)));
+    let is_it = |operation: &Operation| {
+        let spent = Checkpoint { below: Seq(2), beyond: Vec::new() };
+        *operation == Operation::Ship(Shipping::Checkpoint(spent))
+    };
     let op = bench.take(is_it);
     bench.tell(Event::Done(op, Outcome::Ship(ShippingOutcome::Checkpoint(Ok(())))));
     assert_eq!(bench.room, Some(empty));

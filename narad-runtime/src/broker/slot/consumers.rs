@@ -3,12 +3,13 @@
 //! Every call asks the gate first and then the [cursor](narad_core::cursor), under the slot's mutex.
 //! Records are read outside of it, and what could not be read is given back.
 
-use std::sync::{Arc, MutexGuard};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use narad_core::cursor::{self, Acks, Answer, Cursor, Found, Handle, Lineage, Reserved, Taken};
 use narad_core::freeze::gate::{Authority, Refused, Standing};
-use narad_core::ids::{Epoch, Offset};
+use narad_core::ids::{Epoch, Offset, PartitionId};
 use narad_core::partition::Position;
 use narad_core::time::Instant;
 
@@ -47,6 +48,21 @@ pub(super) struct Consumers {
     is_moved: bool,
     /// Somebody was refused because others have or have acknowledged too much.
     is_held_back: bool,
+    /// Where it is said that the position may have changed, and whether it is said there.
+    unsaved: Option<(PartitionId, Arc<Unsaved>)>,
+    is_listed: bool,
+}
+
+/// The partitions whose consumers' position may have to be made durable: those that anybody has
+/// had anything to do with since it last was.
+#[derive(Debug, Default)]
+pub struct Unsaved(Mutex<BTreeSet<PartitionId>>);
+
+impl Unsaved {
+    /// Takes them.
+    pub fn take(&self) -> BTreeSet<PartitionId> {
+        std::mem::take(&mut *lock(&self.0))
+    }
 }
 
 impl Consumers {
@@ -69,13 +85,40 @@ impl Consumers {
         Some(self.current()?.capture())
     }
 
-    /// Returns the cursor of the last log that was attached.
+    /// Says that the position may have changed.
+    fn list(&mut self) {
+        if !self.is_listed
+            && let Some((partition, unsaved)) = &self.unsaved
+        {
+            lock(&unsaved.0).insert(*partition);
+            self.is_listed = true;
+        }
+    }
+
+    /// Returns the position if it is to be made durable. Until something else is done with the
+    /// cursor there is no other.
+    fn take_unsaved(&mut self) -> Option<Position> {
+        self.is_listed = false;
+        let cursor = self.cursor.as_mut().filter(|_| self.opening == self.openings);
+        cursor.and_then(Cursor::to_save)
+    }
+
+    /// Returns the cursor of the last log that was attached, to do something with it.
     fn current(&mut self) -> Option<&mut Cursor> {
+        self.list();
         self.cursor.as_mut().filter(|_| self.opening == self.openings)
     }
 }
 
 impl Slot {
+    /// Has it said in a list when the consumers' position may have to be made durable.
+    #[must_use]
+    pub fn listed_in(mut self, unsaved: &Arc<Unsaved>) -> Self {
+        let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner);
+        inner.consumers.unsaved = Some((self.partition, Arc::clone(unsaved)));
+        self
+    }
+
     /// Lets consumers go on at the attached log: where they stood when it was open before in the same
     /// reign, or else where the log says. Without a log nothing changes.
     pub fn resume(&self, lineage: Lineage) {
@@ -93,6 +136,7 @@ impl Slot {
         consumers.cursor = Some(cursor);
         consumers.opening = consumers.openings;
         consumers.is_moved = false;
+        consumers.list();
         self.release(inner);
     }
 
@@ -289,7 +333,11 @@ impl Slot {
     ///
     /// If the disk fails; the position then stays to be stored.
     pub fn store_position(&self) -> Result<(), LogError> {
-        let log = self.lock().log.clone();
+        let log = {
+            let mut inner = self.lock();
+            inner.consumers.is_listed = false;
+            inner.log.clone()
+        };
         log.map_or(Ok(()), |log| self.store_position_in(&*log))
     }
 
@@ -303,7 +351,7 @@ impl Slot {
     /// [detached]: Self::detach
     pub fn store_position_in(&self, log: &dyn PartitionLog) -> Result<(), LogError> {
         let _storing = lock(&self.storing);
-        let position = self.lock().consumers.current().and_then(Cursor::to_save);
+        let position = self.lock().consumers.take_unsaved();
         let Some(position) = position else { return Ok(()) };
         let stored = log.set_position(position);
         if stored.is_err()

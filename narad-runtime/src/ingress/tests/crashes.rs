@@ -20,11 +20,7 @@ struct Promised {
 }
 
 impl Promised {
-    fn append(
-        &mut self,
-        log: &IngressLog,
-        numbers: std::ops::Range<u64>,
-    ) -> Result<(), IngressError> {
+    fn append(&mut self, log: &IngressLog, numbers: Range<u64>) -> Result<(), IngressError> {
         let parcels = parcels(numbers);
         let done = log.append(parcels.clone())?;
         self.accepted.extend((done.first.0..).map(Seq).zip(parcels));

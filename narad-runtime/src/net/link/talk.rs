@@ -98,13 +98,14 @@ impl Talk for Batches {
 }
 
 impl Link<Control> {
-    /// Queues a Raft message, or says that it is lost.
+    /// Sends a Raft message or queues it, or says that it is lost.
     pub(crate) fn send_raft(&self, bytes: Bytes, settings: &Settings) -> bool {
         if bytes.len() > RAFT_BYTES_MAX {
             tracing::warn!(peer = ?self.peer, bytes = bytes.len(), "a Raft message is too long");
             return false;
         }
-        self.push(Outgoing::Raft(bytes), settings)
+        let message = Outgoing::Raft(bytes);
+        self.send_at_once(&message) || self.push(message, settings)
     }
 
     /// Queues a request and waits for its answer. When dropped, the answer is forgotten.

@@ -13,13 +13,21 @@ use narad_core::{controller, dispatch, freeze, host, lease, mover};
 pub(in crate::node_loop) struct Lines {
     /// Whether it has been said that the leader takes this node for dead: it says so each time.
     is_dead: bool,
+    /// Whether it has been said that this node was removed.
+    is_removed: bool,
 }
 
 impl Lines {
     /// Says what a node is from the start.
-    pub(in crate::node_loop) fn begin(node: &Node) {
+    pub(in crate::node_loop) fn begin(&mut self, node: &Node) {
         if node.is_retired() {
-            retired();
+            self.removed();
+        }
+    }
+
+    fn removed(&mut self) {
+        if !std::mem::replace(&mut self.is_removed, true) {
+            tracing::warn!("this node was removed from the cluster: it can be stopped and wiped");
         }
     }
 
@@ -54,7 +62,7 @@ impl Lines {
             Note::SetAside(id, what) => tracing::info!(
                 partition = names.partition(*id), %id, ?what, "set aside into quarantine"
             ),
-            Note::Retired => retired(),
+            Note::Retired => self.removed(),
             Note::Stale(_) => tracing::trace!(?note, "stale"),
         }
     }
@@ -81,10 +89,6 @@ impl Lines {
             }
         }
     }
-}
-
-fn retired() {
-    tracing::warn!("this node was removed from the cluster: it can be stopped and wiped");
 }
 
 /// What ids are called.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
@@ -13,6 +14,7 @@ use narad_core::ids::{Epoch, Offset, PartitionId};
 use narad_core::node::Node;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
+use super::damaged::{Aside, Damages};
 use super::{NodeService, Place, blocking, place_of};
 use crate::broker::{Seat, Slot, SlotError, Watch};
 use crate::client::{Client, ClientOptions};
@@ -54,7 +56,8 @@ impl NodeService {
         let mut place = Arc::new(place);
         loop {
             let (seat, at) = (seat.clone(), Arc::clone(&place));
-            let fetched = blocking(move || fetch_now(&seat, &at, from, bytes_max)).await??;
+            let fetched = blocking(move || fetch_now(&seat, &at, from, bytes_max)).await?;
+            let fetched = fetched.map_err(|held| held.of(topic, place.partition, &self.damages))?;
             if !fetched.records.is_empty() {
                 return Ok(fetched);
             }
@@ -98,7 +101,8 @@ impl NodeService {
             let seats = self.seats_to_hand_out(topic, wanted.partition).await?;
             let mut watches: Vec<Watch> = seats.iter().map(|(_, seat)| seat.slot.watch()).collect();
             let slots: Vec<_> = seats.iter().map(|(_, seat)| Arc::clone(&seat.slot)).collect();
-            let tried = blocking(move || hand_out_now(&seats, &wanted)).await?;
+            let (name, damages) = (topic.to_owned(), self.damages.clone());
+            let tried = blocking(move || hand_out_now(&seats, &name, &wanted, &damages)).await?;
             let is_over = Instant::now() >= until;
             match tried {
                 Ok(taken) if !taken.handed.records.is_empty() || is_over => {
@@ -274,7 +278,7 @@ fn fetch_now(
     place: &Place,
     from: Position,
     bytes_max: usize,
-) -> Result<Fetched, ServiceError> {
+) -> Result<Fetched, Held> {
     let (log, epoch) = seat.slot.readable()?;
     let (bounds, committed) = (log.bounds(), seat.slot.position()?.committed);
     let from = match from {
@@ -283,7 +287,14 @@ fn fetch_now(
         Position::Offset { at, epoch: None } => at,
     };
     let from = from.max(bounds.start);
-    let records = if from >= bounds.hwm { Vec::new() } else { log.read(from, bytes_max)? };
+    let records = if from >= bounds.hwm {
+        Vec::new()
+    } else {
+        match log.read(from, bytes_max) {
+            Err(LogError::Damaged { resume, .. }) => return Err(Held::Damaged(from..resume)),
+            read => read?,
+        }
+    };
     let next = records.last().map_or(from, |(offset, _)| offset.next());
     Ok(Fetched { records, next, start: bounds.start, hwm: bounds.hwm, epoch, committed })
 }
@@ -315,21 +326,67 @@ impl Drop for Taken {
     }
 }
 
-/// Hands records of the first partition out that has some.
-fn hand_out_now(seats: &[(Place, Seat)], wanted: &Reserve) -> Result<Taken, ServiceError> {
+/// Why there are no records.
+enum Held {
+    Error(ServiceError),
+    /// Only these are left, or others wait for them.
+    Damaged(Range<Offset>),
+}
+
+impl From<SlotError> for Held {
+    fn from(error: SlotError) -> Self {
+        Self::Error(error.into())
+    }
+}
+
+impl From<LogError> for Held {
+    fn from(error: LogError) -> Self {
+        Self::Error(error.into())
+    }
+}
+
+impl Held {
+    /// Says it of a partition, and tells of damage.
+    fn of(self, topic: &str, partition: PartitionId, damages: &Damages) -> ServiceError {
+        match self {
+            Self::Error(error) => error,
+            Self::Damaged(range) => {
+                damages.tell(partition, &range);
+                let (topic, partition) = (topic.to_owned(), partition.index);
+                ServiceError::Damaged { topic, partition, from: range.start, to: range.end }
+            }
+        }
+    }
+}
+
+/// Hands records of the first partition out that has some. Where none has, one that is damaged is
+/// named before it is said that there is nothing.
+fn hand_out_now(
+    seats: &[(Place, Seat)],
+    topic: &str,
+    wanted: &Reserve,
+    damages: &Damages,
+) -> Result<Taken, ServiceError> {
     let (mut empty, mut refusal) = (None, None);
     for (place, seat) in seats {
-        match hand_out_of(place.partition, &seat.slot, wanted) {
+        match hand_out_of(place.partition, &seat.slot, wanted, damages) {
             Ok(taken) if taken.handed.records.is_empty() => {
                 empty.get_or_insert(taken);
             }
             Ok(taken) => return Ok(taken),
-            Err(error) => {
-                refusal.get_or_insert(own(error.into()));
+            Err(held) => {
+                let error = own(held.of(topic, place.partition, damages));
+                let is_damage = matches!(error, ServiceError::Damaged { .. });
+                if is_damage && !matches!(refusal, Some(ServiceError::Damaged { .. })) {
+                    refusal = Some(error);
+                } else {
+                    refusal.get_or_insert(error);
+                }
             }
         }
     }
     match (empty, refusal) {
+        (_, Some(damaged @ ServiceError::Damaged { .. })) => Err(damaged),
         (Some(empty), _) => Ok(empty),
         (None, Some(refusal)) => Err(refusal),
         (None, None) => Err(ServiceError::NotServing),
@@ -345,39 +402,57 @@ fn own(error: ServiceError) -> ServiceError {
     }
 }
 
+/// Hands records of a partition out. Damaged ones are handed back, so that they keep nothing from
+/// anybody, and are named if there is nothing else.
 fn hand_out_of(
     partition: PartitionId,
     slot: &Arc<Slot>,
     wanted: &Reserve,
-) -> Result<Taken, SlotError> {
+    damages: &Damages,
+) -> Result<Taken, Held> {
     let visibility = wanted.visibility.min(slot.limits().visibility_max);
-    let (log, reserved) = slot.reserve(wanted.records_max, visibility)?;
-    let epoch = reserved.epoch;
-    let handed = Handed { partition: partition.index, epoch, visibility, records: Vec::new() };
-    let mut taken = Taken { handed, undelivered: Some((Arc::clone(slot), reserved)) };
-    let Some((_, reserved)) = &taken.undelivered else { unreachable!("just put there") };
     let bytes_max = usize::try_from(wanted.bytes_max).unwrap_or(usize::MAX);
-    let found = read_reserved(&*log, reserved, bytes_max)?;
-    if let Some(from) = found.not_read_from {
-        slot.give_back(reserved, from);
-    }
-    if let Some(damaged) = found.damaged {
-        tracing::error!(%partition, error = %damaged, "records cannot be handed out");
-        if found.records.is_empty() {
-            // They stay out of the way of what lies behind them.
-            taken.undelivered = None;
-            return Err(damaged.into());
+    let mut aside = Aside::new(slot);
+    loop {
+        let reserved = slot.reserve(wanted.records_max, visibility);
+        let (log, reserved) = match (reserved, aside.first()) {
+            (Ok((_, reserved)), Some(damaged)) if reserved.is_empty() => {
+                return Err(Held::Damaged(damaged));
+            }
+            (Err(SlotError::Consumer(_)), Some(damaged)) => return Err(Held::Damaged(damaged)),
+            (reserved, _) => reserved?,
+        };
+        if let Some(damaged) = aside.covers(&reserved) {
+            aside.keep(&reserved, &damaged);
+            continue;
         }
+        let epoch = reserved.epoch;
+        let handed = Handed { partition: partition.index, epoch, visibility, records: Vec::new() };
+        let mut taken = Taken { handed, undelivered: Some((Arc::clone(slot), reserved)) };
+        let Some((_, reserved)) = &taken.undelivered else { unreachable!("just put there") };
+        let found = read_reserved(&*log, reserved, bytes_max)?;
+        if let Some(from) = found.not_read_from {
+            slot.give_back(reserved, from);
+        }
+        for damaged in &found.damaged {
+            damages.tell(partition, damaged);
+            aside.keep(reserved, damaged);
+        }
+        if found.records.is_empty() && !found.damaged.is_empty() {
+            // They are handed back together, behind what is looked for now.
+            taken.undelivered = None;
+            continue;
+        }
+        let mut handles = reserved.handles();
+        for (offset, record) in found.records {
+            let handle = handles.find(|handle| handle.offset == offset).expect("it was reserved");
+            let ticket = Ticket { topic: partition.topic, partition: partition.index, handle };
+            let delivery = handle.delivery;
+            taken.handed.records.push(HandedRecord { offset, record, delivery, ticket });
+        }
+        drop(handles);
+        return Ok(taken);
     }
-    let mut handles = reserved.handles();
-    for (offset, record) in found.records {
-        let handle = handles.find(|handle| handle.offset == offset).expect("it was reserved");
-        let ticket = Ticket { topic: partition.topic, partition: partition.index, handle };
-        let delivery = handle.delivery;
-        taken.handed.records.push(HandedRecord { offset, record, delivery, ticket });
-    }
-    drop(handles);
-    Ok(taken)
 }
 
 /// What was read of a reservation.
@@ -386,8 +461,8 @@ struct Found {
     records: Vec<(Offset, Record)>,
     /// Where reading ended because there was enough.
     not_read_from: Option<Offset>,
-    /// Why some could not be read.
-    damaged: Option<LogError>,
+    /// What could not be read, ascending; the last one may reach beyond the reservation.
+    damaged: Vec<Range<Offset>>,
 }
 
 /// Reads reserved records: at least one, and no more than fit into `bytes_max` otherwise. Damaged ones
@@ -426,9 +501,10 @@ fn read_reserved(
                         at = offset.next();
                     }
                 }
-                Err(error @ LogError::Damaged { resume, .. }) => {
-                    at = resume.max(at.next());
-                    found.damaged = Some(error);
+                Err(LogError::Damaged { resume, .. }) => {
+                    let resume = resume.max(at.next());
+                    found.damaged.push(at..resume);
+                    at = resume;
                 }
                 // Retention was faster.
                 Err(LogError::BelowStart { start, .. }) => at = start.max(at.next()),

@@ -79,6 +79,10 @@ async fn a_file_is_published() {
     let ran = piped(&node, "", &["pub", "orders", "--input", &format!("{path}.gone")]).await;
     assert_eq!(ran.code, ExitCode::Usage);
     assert!(ran.err.contains("cannot be read"), "{}", ran.err);
+    let path = dir.path().to_str().expect("text");
+    let ran = piped(&node, "", &["pub", "orders", "--input", path]).await;
+    assert_eq!(ran.code, ExitCode::Usage);
+    assert!(ran.err.contains("is a directory"), "{}", ran.err);
 }
 
 #[tokio::test]

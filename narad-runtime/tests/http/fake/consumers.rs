@@ -7,7 +7,7 @@ use narad_core::partition::Position;
 use narad_core::time::Instant;
 use narad_runtime::service::{
     Handed, HandedRecord, OffsetsOf, OffsetsView, Read, Reserve, ServiceError, Settle, Settled,
-    Ticket,
+    Skip, Skipped, Ticket,
 };
 
 use super::{Node, Partition, State, name};
@@ -125,6 +125,10 @@ impl Node {
             )
         };
         let handed = self.owned(topic, partition, |row| {
+            if let Some((from, to)) = row.damaged {
+                let (topic, from, to) = (topic.to_owned(), Offset(from), Offset(to));
+                return Err(ServiceError::Damaged { topic, partition, from, to });
+            }
             let reserved = row.cursor().reserve(now, wanted.records_max, wanted.visibility);
             let reserved = reserved.map_err(|refused| match refused {
                 Refused::TooManyInFlight { max } => ServiceError::TooManyInFlight { max },
@@ -151,6 +155,28 @@ impl Node {
     fn reigned(&self, topic: &str, ticket: Ticket) -> bool {
         self.cluster.partition(topic, ticket.partition as usize, |row| {
             row.reigned.get(&ticket.handle.epoch.0) == Some(&self.name)
+        })
+    }
+
+    /// Gives up two records at a time.
+    pub(super) fn give_up_damaged(
+        &self,
+        topic: &str,
+        partition: u32,
+        skip: Skip,
+    ) -> Result<Skipped, ServiceError> {
+        self.owned(topic, partition, |row| {
+            if skip.epoch.0 != row.epoch {
+                return Err(ServiceError::StaleEpoch);
+            }
+            let is_damaged = |&(from, to): &(u64, u64)| from <= skip.from.0 && skip.to.0 <= to;
+            let Some((_, to)) = row.damaged.filter(is_damaged) else {
+                let first = skip.from;
+                return Err(ServiceError::Invalid(format!("the record at {first} can be read")));
+            };
+            let next = skip.to.0.min(skip.from.0 + 2);
+            row.damaged = (next < to).then_some((next, to));
+            Ok(Skipped { records: next - skip.from.0, next: Offset(next) })
         })
     }
 

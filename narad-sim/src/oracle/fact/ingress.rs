@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use narad_core::dispatch::{BatchNo, Route};
+use narad_core::dispatch::{BatchNo, Checkpoint, Route};
 use narad_core::ids::{Epoch, NodeId, PartitionId, Seq, TopicId};
 
 use super::AcceptFault;
@@ -35,12 +35,12 @@ pub enum IngressFact<'a> {
         /// The new position of the first; the others follow.
         first: Seq,
     },
-    /// A node is about to give up everything before a position of its ingress log.
+    /// A node is about to give up what it does not need of its ingress log any more.
     Checkpointing {
         /// The node.
         node: NodeId,
-        /// The position.
-        seq: Seq,
+        /// Everything before a position, and ranges beyond it.
+        spent: &'a Checkpoint,
     },
     /// An owner has acknowledged a batch to the node that had accepted its records; told after
     /// [`Fact::Acknowledged`](super::Fact::Acknowledged).

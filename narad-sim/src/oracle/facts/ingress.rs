@@ -14,8 +14,8 @@ impl Oracle {
             IngressFact::Carried { node, seqs, first } => {
                 self.book.ingress.log_mut(node).carry(seqs, first, cx.now);
             }
-            IngressFact::Checkpointing { node, seq } => {
-                s01_accepted::shortens(&mut self.book, node, seq, cx);
+            IngressFact::Checkpointing { node, spent } => {
+                s01_accepted::shortens(&mut self.book, node, spent, cx);
             }
             IngressFact::Taken { node, partition, batch, seqs, .. } => {
                 let part = self.book.parts.get(&partition);

@@ -32,10 +32,10 @@ fn a_checkpoint_passes_what_has_arrived() {
     bench.ingest(2, Route::Any, 0, &[11, 12, 13]);
     bench.take(1, 0, (2, 1), 0, &[0]);
     bench.tell(Fact::Ingress(IngressFact::Carried { node: N2, seqs: &[Seq(1)], first: Seq(3) }));
-    bench.tell(Fact::Ingress(IngressFact::Checkpointing { node: N2, seq: Seq(2) }));
+    bench.tell(Fact::Ingress(IngressFact::Checkpointing { node: N2, spent: &Seq(2).into() }));
     bench.take(1, 0, (2, 1), 1, &[3]);
     bench.holds();
-    bench.tell(Fact::Ingress(IngressFact::Checkpointing { node: N2, seq: Seq(4) }));
+    bench.tell(Fact::Ingress(IngressFact::Checkpointing { node: N2, spent: &Seq(4).into() }));
     bench.breaks(&["S1"]);
 
     // Of a topic that is gone, nothing has to arrive.
@@ -43,7 +43,7 @@ fn a_checkpoint_passes_what_has_arrived() {
     bench.ingest(2, Route::Any, 0, &[11]);
     let topic = bench.topic;
     bench.commit(1, Command::DeleteTopic { topic });
-    bench.tell(Fact::Ingress(IngressFact::Checkpointing { node: N2, seq: Seq(1) }));
+    bench.tell(Fact::Ingress(IngressFact::Checkpointing { node: N2, spent: &Seq(1).into() }));
     bench.holds();
 }
 

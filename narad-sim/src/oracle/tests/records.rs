@@ -304,7 +304,8 @@ fn a_node_that_has_room_accepts() {
     bench.ingest(2, Route::Any, most - 1, &[11]);
     bench.tell(refused(N2, AcceptFault::Full));
     bench.holds();
-    bench.tell(Fact::Ingress(IngressFact::Checkpointing { node: N2, seq: Seq(most / 2) }));
+    bench
+        .tell(Fact::Ingress(IngressFact::Checkpointing { node: N2, spent: &Seq(most / 2).into() }));
     bench.tell(refused(N2, AcceptFault::Full));
     bench.breaks(&["L4"]);
 }

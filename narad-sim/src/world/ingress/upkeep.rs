@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use narad_core::dispatch::{LogFault, Route, Seqs};
+use narad_core::dispatch::{Checkpoint, LogFault, Route, Seqs};
 use narad_core::effects::OpId;
 use narad_core::ids::{Offset, PartitionId, Seq};
 use narad_core::mover::What;
@@ -46,16 +46,16 @@ impl World {
         &mut self,
         machine: usize,
         op: OpId,
-        seq: Seq,
+        spent: &Checkpoint,
     ) -> Option<Outcome> {
         if let Some(node) = self.machines[machine].node {
-            self.observe(Fact::Ingress(IngressFact::Checkpointing { node, seq }));
+            self.observe(Fact::Ingress(IngressFact::Checkpointing { node, spent }));
         }
         let process = self.machines[machine].process.as_ref()?;
         let crash = process.running.get(&op).and_then(|running| running.crash);
         self.arm(machine, crash);
         let log = Arc::clone(&self.machines[machine].process.as_ref()?.accepting.log);
-        let done = log.checkpoint(seq);
+        let done = log.checkpoint(spent.clone());
         if self.crashed_within(machine, crash) {
             return None;
         }

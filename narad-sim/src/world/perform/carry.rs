@@ -116,8 +116,8 @@ impl World {
             Operation::Watermarks(partitions) => {
                 Outcome::Watermarks(process.storage.watermarks(&partitions))
             }
-            Operation::Ship(Shipping::Checkpoint(seq)) => {
-                return self.checkpoint_ingress(machine, op, seq);
+            Operation::Ship(Shipping::Checkpoint(spent)) => {
+                return self.checkpoint_ingress(machine, op, &spent);
             }
             Operation::Ship(Shipping::Carry(seqs)) => return self.carry(machine, op, &seqs),
             Operation::Ship(Shipping::Salvage { partition, what, from }) => {
