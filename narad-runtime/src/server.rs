@@ -267,7 +267,7 @@ impl Server {
             admitted.node,
             Arc::clone(&ingress),
             topics,
-            Steering { rates, history, pace: Arc::clone(&pace), sizes: Arc::default(), metrics },
+            Steering { metrics, rates, history, pace: Arc::clone(&pace), sizes: Arc::default() },
         ));
         let router = http::router(Arc::clone(&service) as Arc<dyn Service>, settings.http.clone());
         let ended = cancel.clone().cancelled_owned();

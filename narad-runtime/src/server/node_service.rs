@@ -68,11 +68,11 @@ pub struct NodeService {
 /// What operators see and change of this node alone.
 #[derive(Debug)]
 pub(super) struct Steering {
+    pub(super) metrics: Arc<Metrics>,
     pub(super) rates: Rates,
     pub(super) history: Arc<History>,
     pub(super) pace: Arc<Pace>,
     pub(super) sizes: Arc<Sizes>,
-    pub(super) metrics: Arc<Metrics>,
 }
 
 impl NodeService {
