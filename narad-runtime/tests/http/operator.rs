@@ -13,7 +13,6 @@ use narad_runtime::service::{
     PreflightView, QuorumView, Read, ReceiverView, ShareView, StaysView, StopReason, StopView,
     Verdict,
 };
-use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::{Ran, Setting, narad, narad_in, piped};

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use narad_core::ids::{Epoch, MoveId};
 use narad_runtime::cli::ExitCode;
+use narad_runtime::service::{Cause, MoveView, PlanView, StopReason, StopView};
 use serde_json::json;
 
-use crate::cli::{narad, narad_in, piped};
-use crate::operator::{cluster, explained, fails, full_plan, past, prints};
+use crate::cli::piped;
+use crate::fake::name;
+use crate::golden::planned;
+use crate::operator::{cluster, explained, fails, full_plan, moving, page, past, prints};
 
 #[tokio::test]
 async fn moves_are_given_up_and_partitions_pinned() {
