@@ -53,7 +53,7 @@ use decisions::Decisions;
 use ledger::Ledger;
 pub use membership::Change;
 use membership::Retirement;
-pub use moves::placement;
+pub use moves::{limits, placement};
 
 /// Something the façade tells the controller.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

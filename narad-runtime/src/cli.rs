@@ -70,6 +70,8 @@ pub struct Global {
 pub enum Format {
     /// For people.
     Table,
+    /// For people with room for more columns.
+    Wide,
     /// The API's JSON.
     Json,
 }
@@ -95,6 +97,12 @@ pub enum Command {
     Completions {
         /// The shell
         shell: clap_complete::Shell,
+    },
+    /// Write the manual pages, one for each command
+    Man {
+        /// Where to; made if it is not there
+        #[arg(value_name = "DIR")]
+        dir: PathBuf,
     },
     /// List what the command exits with
     #[command(long_about = exit::table())]
@@ -132,10 +140,11 @@ pub async fn run(cli: Cli, terminal: &mut Terminal) -> ExitCode {
         Command::Pub(args) => publish::run(args, &global, terminal).await,
         Command::Sub(args) => subscribe::run(args, &global, terminal).await,
         Command::Completions { shell } => completions(shell, terminal),
+        Command::Man { dir } => man(&dir, terminal),
         Command::ExitCodes => terminal.print(&exit::table()),
         Command::Cluster(command) => tokio::select! {
-            outcome = cluster::run(command, &global, terminal) => outcome,
-            () = interrupt.cancelled() => Err(Failure::interrupted()),
+            outcome = cluster::run(&command, &global, terminal) => outcome,
+            () = interrupt.cancelled() => command.interrupted(),
         },
         Command::Topic(command) => tokio::select! {
             outcome = topic::run(command, &global, terminal) => outcome,
@@ -156,6 +165,17 @@ fn completions(shell: clap_complete::Shell, terminal: &mut Terminal) -> Result<(
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "narad", &mut script);
     terminal.write(&script)
+}
+
+fn man(dir: &std::path::Path, terminal: &mut Terminal) -> Result<(), Failure> {
+    let written =
+        std::fs::create_dir_all(dir).and_then(|()| clap_mangen::generate_to(Cli::command(), dir));
+    written.map_err(|error| {
+        let message = format!("{} cannot be written: {error}", dir.display());
+        Failure::new(ExitCode::Usage, message)
+    })?;
+    terminal.note(&format!("man -l {}", dir.join("narad.1").display()));
+    Ok(())
 }
 
 /// Says how many there are of something.

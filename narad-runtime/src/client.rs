@@ -30,6 +30,7 @@ mod backoff;
 mod consumer;
 mod endpoint;
 mod error;
+mod operate;
 mod owner;
 mod producer;
 mod reader;

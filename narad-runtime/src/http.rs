@@ -6,6 +6,20 @@
 //! | `GET /v1/cluster/moves` | `{moves: [..]}`, see [`MoveView`](crate::service::MoveView) |
 //! | `POST /v1/cluster/moves` | takes `{topic, partition, to}`; 204 |
 //! | `POST`, `DELETE /v1/cluster/members/{id}/decommission` | 204 |
+//! | `GET` of the same | how it is coming on, see [`DrainView`](crate::service::DrainView) |
+//! | `POST /v1/cluster/decommissions` | takes `{members: [..]}`, all of them or none |
+//! | `GET /v1/cluster/preflight?members=` | what that would mean, see [`PreflightView`](crate::service::PreflightView) |
+//! | `POST /v1/cluster/members/{id}/forget` | takes `{receipt}`; 204 |
+//! | `GET /v1/cluster/members/{id}/safe-to-stop?for_good=` | see [`StopView`](crate::service::StopView) |
+//! | `PUT`, `DELETE /v1/cluster/members/{id}/throttle` | takes `{copy_rate_bytes_per_second}`; 204 |
+//! | `DELETE /v1/cluster/moves/{topic}/{partition}?pin=&force=` | gives a move up; 204 |
+//! | `GET /v1/cluster/status` | one page, see [`ClusterView`](crate::service::ClusterView) |
+//! | `GET`, `PATCH /v1/cluster/policy` | see [`PolicyView`](crate::service::PolicyView) |
+//! | `GET /v1/cluster/plan` | see [`PlanView`](crate::service::PlanView) |
+//! | `GET /v1/cluster/history` | see [`HistoryView`](crate::service::HistoryView) |
+//! | `GET /v1/node` | this node alone, see [`NodeView`](crate::service::NodeView) |
+//! | `GET /v1/topics/{topic}/partitions/{partition}` | why it is there, see [`ExplainView`](crate::service::ExplainView) |
+//! | `PUT`, `DELETE` the same with `/pin` | 204 |
 //! | `POST /v1/topics` | takes `{name, partitions, parent?}`; 201 and the topic |
 //! | `GET /v1/topics` | `{topics: [..]}` |
 //! | `GET /v1/topics/{topic}` | the topic with its `routes` |
@@ -38,7 +52,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware;
-use axum::routing::{MethodRouter, delete, get, post};
+use axum::routing::{MethodRouter, delete, get, post, put};
 use tokio::sync::Semaphore;
 
 use crate::service::Service;
@@ -50,6 +64,7 @@ mod error;
 pub mod json;
 pub mod messages;
 mod openapi;
+mod operate;
 mod page;
 mod query;
 mod request;
@@ -139,15 +154,31 @@ fn routes() -> Vec<(&'static str, MethodRouter<Arc<Api>>)> {
         ("/v1/cluster/members", get(cluster::members)),
         (
             "/v1/cluster/members/{id}/decommission",
-            post(cluster::decommission).delete(cluster::cancel_decommission),
+            get(operate::drain).post(cluster::decommission).delete(cluster::cancel_decommission),
+        ),
+        ("/v1/cluster/members/{id}/forget", post(operate::forget)),
+        ("/v1/cluster/members/{id}/safe-to-stop", get(operate::safe_to_stop)),
+        (
+            "/v1/cluster/members/{id}/throttle",
+            put(operate::throttle).delete(operate::follow_policy),
         ),
         ("/v1/cluster/moves", get(cluster::moves).post(cluster::move_partition)),
+        ("/v1/cluster/moves/{topic}/{partition}", delete(operate::abort)),
+        ("/v1/cluster/status", get(operate::status)),
+        ("/v1/cluster/preflight", get(operate::preflight)),
+        ("/v1/cluster/decommissions", post(operate::decommission_all)),
+        ("/v1/cluster/policy", get(operate::policy).patch(operate::change_policy)),
+        ("/v1/cluster/plan", get(operate::plan)),
+        ("/v1/cluster/history", get(operate::history)),
+        ("/v1/node", get(operate::node)),
         ("/v1/cluster/losses", post(salvage::declare_lost)),
         ("/v1/cluster/salvage", get(salvage::list)),
         ("/v1/cluster/salvage/{member}/{id}", delete(salvage::remove)),
         ("/v1/cluster/salvage/{member}/{id}/restore", post(salvage::restore)),
         ("/v1/topics", get(topics::list).post(topics::create)),
         ("/v1/topics/{topic}", get(topics::show).delete(topics::delete)),
+        ("/v1/topics/{topic}/partitions/{partition}", get(operate::explain)),
+        ("/v1/topics/{topic}/partitions/{partition}/pin", put(operate::pin).delete(operate::unpin)),
         ("/v1/topics/{topic}/messages", get(consume::consume).post(messages::produce)),
         ("/v1/topics/{topic}/ack", post(consume::ack)),
         ("/v1/topics/{topic}/nack", post(consume::nack)),

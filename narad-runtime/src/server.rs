@@ -7,12 +7,15 @@
 mod accepting;
 mod book;
 mod error;
+mod history;
 mod identity;
 mod node_service;
 mod opening;
+mod pace;
 mod rates;
 mod receiving;
 mod run;
+mod sweeping;
 mod topics;
 
 use std::io;
@@ -52,11 +55,15 @@ use crate::wire::handshake::ClusterId;
 use accepting::Accepting;
 use book::{Book, Clerk};
 pub use error::ServerError;
+use history::{History, Recorder};
 pub use node_service::NodeService;
+use node_service::Steering;
 use opening::{open_raft, open_store};
+use pace::Pace;
 use rates::Rates;
 use receiving::Receiving;
 pub use run::run;
+use sweeping::sweep_trash;
 use topics::Topics;
 
 /// What a node does when its data directory is new. One that belongs to a cluster already goes on
@@ -150,6 +157,7 @@ impl Server {
         topics.learn(&state);
         let disk = data_dir.disk();
         let data_dir = Arc::new(Mutex::new(data_dir));
+        let (history, pace) = (Arc::new(History::default()), Arc::new(Pace::default()));
         let foreground = Arc::new(Foreground::default());
         let first = Some(Arc::clone(&foreground)).filter(|_| settings.transfer.yields_to_producers);
         let rates = Rates::new(admitted.node, &state, first);
@@ -230,8 +238,15 @@ impl Server {
             ingress.door().publish(room);
         }
         let (counters, metrics) = (Arc::new(Counters::default()), Arc::new(Metrics::new()));
-        let clerk =
-            Clerk::new(Arc::clone(&book), Arc::clone(&topics), rates, Arc::clone(&data_dir));
+        let clerk = Clerk::new(
+            Arc::clone(&book),
+            Arc::clone(&topics),
+            rates.clone(),
+            Arc::clone(&history),
+            Arc::clone(&data_dir),
+        );
+        let next = (Telemetry::new(Arc::clone(&counters)), Arc::clone(&metrics));
+        let recorder = Recorder { history: Arc::clone(&history), next };
         let thread = NodeLoop::new(
             replica,
             letters,
@@ -239,7 +254,7 @@ impl Server {
             clock,
             settings.raft.tick,
             Box::new(clerk),
-            Box::new((Telemetry::new(Arc::clone(&counters)), Arc::clone(&metrics))),
+            Box::new(recorder),
         )
         .spawn(actions)
         .map_err(ServerError::Thread)?;
@@ -252,12 +267,13 @@ impl Server {
             admitted.node,
             Arc::clone(&ingress),
             topics,
-            metrics,
+            Steering { metrics, rates, history, pace: Arc::clone(&pace), sizes: Arc::default() },
         ));
         let router = http::router(Arc::clone(&service) as Arc<dyn Service>, settings.http.clone());
         let ended = cancel.clone().cancelled_owned();
         let http = tokio::spawn(http::serve(http, router, settings.connections.clone(), ended));
         tokio::spawn(ingress.keep_open(cancel.clone()));
+        tokio::spawn(pace.watch(handle.clone(), cancel.clone()));
         tokio::spawn(sweep_trash(store, settings.node.quarantine, cancel.clone()));
         tokio::spawn(flush_positions(Arc::clone(&broker), cancel.clone()));
 
@@ -374,10 +390,21 @@ impl Drop for Server {
 
 /// Checks that a file's policy is the cluster's. A file that leaves everything at its default says
 /// nothing.
+///
+/// What operators turn in passing is the cluster's: a node that restarts while moves are paused or
+/// slowed down must not be kept out by its file.
 fn check_policy(file: &Policy, cluster: &Policy) -> Result<(), ServerError> {
     if *file == Policy::default() {
         return Ok(());
     }
+    let file = &Policy {
+        paused: cluster.paused,
+        copy_rate_bytes_per_second: cluster.copy_rate_bytes_per_second,
+        copy_in_bytes_per_second: cluster.copy_in_bytes_per_second,
+        copy_out_bytes_per_second: cluster.copy_out_bytes_per_second,
+        cluster_copy_rate_bytes_per_second: cluster.cluster_copy_rate_bytes_per_second,
+        ..file.clone()
+    };
     let (file, cluster) = (format!("{file:#?}"), format!("{cluster:#?}"));
     let differ = file.lines().zip(cluster.lines()).filter(|(file, cluster)| file != cluster);
     let differ = differ.map(|(file, cluster)| {
@@ -398,43 +425,6 @@ fn next_life(data_dir: &Arc<Mutex<DataDir>>) -> crate::node_loop::NextLife {
         let next = data_dir.next_incarnation();
         next.inspect_err(|error| tracing::error!(%error, "cannot begin the next life")).ok()
     })
-}
-
-/// While less is free, the quarantine is emptied before its time: four segments.
-const FREE_BYTES_MIN: u64 = 256 << 20;
-
-/// Deletes what has been in quarantine for long enough, a little at a time (field fault 19); all of it,
-/// the oldest first, while less than [`FREE_BYTES_MIN`] is free.
-async fn sweep_trash(
-    store: Arc<dyn PartitionStore>,
-    quarantine: Duration,
-    cancel: CancellationToken,
-) {
-    const PAUSE: Duration = Duration::from_secs(20);
-    /// Between two rounds while there is more: the disk has others to serve.
-    const BREATH: Duration = Duration::from_millis(100);
-    const FILES_MAX: usize = 16;
-    let quarantine_ms = i64::try_from(quarantine.as_millis()).unwrap_or(i64::MAX);
-    let mut pause = PAUSE;
-    while cancel.run_until_cancelled(tokio::time::sleep(pause)).await.is_some() {
-        let store = Arc::clone(&store);
-        let now = crate::clock::wall_ms();
-        let older_than = now.saturating_sub(quarantine_ms);
-        let sweep = move || {
-            // What is proved dead makes room for what is not.
-            let is_short = store.free_bytes()?.0 < FREE_BYTES_MIN;
-            store.sweep_trash(if is_short { now } else { older_than }, FILES_MAX)
-        };
-        pause = PAUSE;
-        match tokio::task::spawn_blocking(sweep).await {
-            Ok(Ok(swept)) => {
-                tracing::debug!(?swept, "quarantine");
-                pause = if swept.more { BREATH } else { PAUSE };
-            }
-            Ok(Err(error)) => tracing::warn!(%error, "cannot empty the quarantine"),
-            Err(_) => return,
-        }
-    }
 }
 
 /// Makes consumers' positions durable now and then; what a crash takes is delivered again (R53).

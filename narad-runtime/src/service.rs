@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use narad_core::ids::{Epoch, Incarnation, MoveId, Name, NodeId, Offset, TopicId};
+use narad_core::ids::{Epoch, Incarnation, MoveId, Name, NodeId, TopicId};
 use serde::{Deserialize, Serialize};
 
 pub use crate::log::Record;
@@ -14,7 +14,12 @@ pub use crate::log::Record;
 mod consumer;
 mod error;
 mod key;
+mod operate;
+mod planning;
+mod policy;
+mod records;
 mod salvage;
+mod verdict;
 
 pub use consumer::{
     Handed, HandedRecord, NoTicket, OffsetsOf, OffsetsView, Reserve, Settle, Settled, Skip,
@@ -24,7 +29,18 @@ pub use error::ServiceError;
 #[cfg(feature = "cli")]
 pub(crate) use key::hash_of;
 pub use key::partition_of;
+pub use operate::{
+    Abort, ClusterView, DrainView, HeldView, HistoryView, MoveEnd, NodeView, Operate, PastMove,
+    PastPhase, PastPhaseName, QuorumView, StopReason, StopView,
+};
+pub use planning::{
+    BlockerView, ElsewhereView, ExplainView, PlanView, PlannedView, PreflightView, ReceiverView,
+    ShareView, StaysView,
+};
+pub use policy::{PolicyChange, PolicyView};
+pub use records::{Accepted, AckSet, Fetched, Position, Produced};
 pub use salvage::{AcceptedView, LossCause, NewLoss, QuarantinedView, ReceiptView, SalvageView};
+pub use verdict::{Cause, Verdict};
 
 /// A node, seen by its operators and clients.
 ///
@@ -33,7 +49,7 @@ pub use salvage::{AcceptedView, LossCause, NewLoss, QuarantinedView, ReceiptView
 /// [`ServiceError::OutcomeUnknown`]. A caller that goes away drops the future: what it has begun by
 /// then may be done or not, but never by half.
 #[async_trait]
-pub trait Service: Send + Sync + 'static {
+pub trait Service: Operate {
     /// Tells whether the node is registered and so takes part in the cluster.
     async fn readiness(&self) -> Readiness;
 
@@ -382,6 +398,19 @@ pub struct MoveView {
     /// Whether the owner is dead.
     #[serde(default)]
     pub source_dead: bool,
+    /// Tries of this destination since it started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<u32>,
+    /// How it is doing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Verdict>,
+}
+
+impl MoveView {
+    /// Returns the partition as people write it, such as `orders/3`.
+    pub fn place(&self) -> String {
+        format!("{}/{}", self.topic, self.partition)
+    }
 }
 
 /// A topic to create, as `POST /v1/topics` takes it.
@@ -438,70 +467,4 @@ pub struct TopicDetail {
     pub topic: TopicView,
     /// Who serves each partition, in order.
     pub routes: Vec<Route>,
-}
-
-/// What was accepted, as `POST /v1/topics/{topic}/messages` answers it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Accepted {
-    /// How many records are durable on the node that was asked.
-    pub accepted: u64,
-}
-
-/// Where records went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Produced {
-    /// Offset of the first one.
-    pub first_offset: Offset,
-    /// Offset after the last one.
-    pub next_offset: Offset,
-    /// The owner's reign.
-    pub epoch: Epoch,
-}
-
-/// Where a fetch begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Position {
-    /// At the first record that is not acknowledged.
-    Committed,
-    /// At an offset; one before the log's start means the start.
-    Offset {
-        /// The offset.
-        at: Offset,
-        /// The reign in which the reader got there. An offset at or past the start of the next reign
-        /// is taken back to that start, as other records may be there by now (H15).
-        epoch: Option<Epoch>,
-    },
-}
-
-/// What a fetch found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fetched {
-    /// The records with their offsets, in order.
-    pub records: Vec<(Offset, Record)>,
-    /// Where the next fetch goes on.
-    pub next: Offset,
-    /// Where the log starts.
-    pub start: Offset,
-    /// Offset after the last record that consumers may see.
-    pub hwm: Offset,
-    /// The owner's reign.
-    pub epoch: Epoch,
-    /// Offset after the last record of the acknowledged prefix, if any was acknowledged.
-    pub committed: Option<Offset>,
-}
-
-/// What is acknowledged.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AckSet {
-    /// Everything before this offset.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub up_to: Option<Offset>,
-    /// Single records ahead of the acknowledged prefix; at most [`AckSet::OFFSETS_MAX`].
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub offsets: Vec<Offset>,
-}
-
-impl AckSet {
-    /// Most single offsets in one call.
-    pub const OFFSETS_MAX: usize = 1024;
 }

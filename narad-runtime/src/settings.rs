@@ -23,6 +23,7 @@ mod template;
 mod units;
 
 pub use error::SettingsError;
+pub(crate) use keys::Given;
 pub(crate) use keys::address;
 pub use keys::{Key, keys};
 pub use read::Layers;

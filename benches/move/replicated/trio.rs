@@ -13,7 +13,7 @@ use narad_runtime::service::{NewTopic, Service as _};
 use narad_runtime::settings::{Listen, Settings};
 
 /// How long the nodes may take to be one cluster.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Three nodes that vote, and a topic on them.
 pub(super) struct Trio {

@@ -159,7 +159,9 @@ fn runs(partitions: impl Iterator<Item = PartitionId>) -> Vec<(TopicId, Range<u3
     runs
 }
 
-fn limits(state: &State) -> Limits {
+/// Returns how many moves may run at once, as the policy says.
+#[must_use]
+pub fn limits(state: &State) -> Limits {
     let policy = state.policy();
     Limits {
         max_in_flight: policy.max_in_flight,

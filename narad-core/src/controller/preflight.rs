@@ -1,5 +1,6 @@
 //! Whether a decommission can end, answered before anything changes (field faults 34, 35 and 45).
 
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use crate::ids::{Incarnation, NodeId, PartitionId};
@@ -60,38 +61,57 @@ pub enum Blocker {
 /// Returns what stands in the way of decommissioning a node; nothing if it can go on.
 #[must_use]
 pub fn decommission(state: &State, node: NodeId) -> Vec<Blocker> {
-    let Some(member) = state.member(node) else {
-        return Vec::from([Blocker::UnknownMember]);
-    };
-    if member.retired {
-        return Vec::from([Blocker::Retired]);
-    }
+    let found = together(state, &BTreeSet::from([node]));
+    found.into_iter().map(|(_, blocker)| blocker).collect()
+}
+
+/// Returns what stands in the way of these nodes leaving together, and of which of them; nothing if
+/// all of them can go. What concerns all of them is said of the first one that votes.
+///
+/// None of them takes what another one sheds, and their votes are missed together: two drains that
+/// are possible one after the other may not be possible at once (field fault 42).
+#[must_use]
+pub fn together(state: &State, leaving: &BTreeSet<NodeId>) -> Vec<(NodeId, Blocker)> {
     let mut found = Vec::new();
-    found.extend(voters_left(state, node));
-    let owned = count(state.owned_count(node));
-    let receivers = state.members().filter(|other| other.id != node && other.is_receiver()).count();
-    if member.status != Status::Alive && owned > 0 {
-        found.push(Blocker::OwnerDead { owned });
-    } else if owned > 0 && receivers == 0 {
-        found.push(Blocker::NoReceivers { owned });
-    }
-    let pinned =
-        |partition: &PartitionId| state.assignment(*partition).is_some_and(|row| row.pinned);
-    let pinned = count(state.owned_by(node).filter(pinned).count());
-    if pinned > 0 {
-        found.push(Blocker::Pinned { pinned });
+    found.extend(voters_left(state, leaving));
+    let is_heir = |other: &&Member| !leaving.contains(&other.id) && other.is_receiver();
+    let receivers = state.members().filter(is_heir).count();
+    for &node in leaving {
+        let Some(member) = state.member(node) else {
+            found.push((node, Blocker::UnknownMember));
+            continue;
+        };
+        if member.retired {
+            found.push((node, Blocker::Retired));
+            continue;
+        }
+        let owned = count(state.owned_count(node));
+        if member.status != Status::Alive && owned > 0 {
+            found.push((node, Blocker::OwnerDead { owned }));
+        } else if owned > 0 && receivers == 0 {
+            found.push((node, Blocker::NoReceivers { owned }));
+        }
+        let pinned =
+            |partition: &PartitionId| state.assignment(*partition).is_some_and(|row| row.pinned);
+        let pinned = count(state.owned_by(node).filter(pinned).count());
+        if pinned > 0 {
+            found.push((node, Blocker::Pinned { pinned }));
+        }
     }
     found
 }
 
 /// Judges the voters as they would be once learners have taken the places of those who leave,
-/// and of those who drain already: two drains at once are judged together (case D127, H38).
-fn voters_left(state: &State, node: NodeId) -> Option<Blocker> {
+/// and of those who drain already: drains at once are judged together (case D127, H38).
+fn voters_left(state: &State, leaving: &BTreeSet<NodeId>) -> Option<(NodeId, Blocker)> {
     let configuration = state.configuration();
-    if !configuration.voters.contains(&node) {
-        return None;
-    }
-    let stays = |member: &&Member| member.id != node && !member.draining && !member.retired;
+    let votes = |node: &&NodeId| {
+        let retired = state.member(**node).is_none_or(|member| member.retired);
+        configuration.voters.contains(*node) && !retired
+    };
+    let first = *leaving.iter().find(votes)?;
+    let stays =
+        |member: &&Member| !leaving.contains(&member.id) && !member.draining && !member.retired;
     let (kept, others): (Vec<&Member>, Vec<&Member>) =
         state.members().filter(stays).partition(|member| configuration.voters.contains(&member.id));
     let is_healthy =
@@ -103,12 +123,12 @@ fn voters_left(state: &State, node: NodeId) -> Option<Blocker> {
     let healthy = count(kept.iter().filter(is_healthy).count()) + heirs;
     let min_voters = policy.min_voters;
     if left < min_voters {
-        return Some(Blocker::BelowMinVoters { left, min_voters });
+        return Some((first, Blocker::BelowMinVoters { left, min_voters }));
     }
     if healthy <= left / 2 {
-        return Some(Blocker::NoHealthyMajority { healthy, left });
+        return Some((first, Blocker::NoHealthyMajority { healthy, left }));
     }
-    (healthy < min_voters).then_some(Blocker::BelowMinVoters { left: healthy, min_voters })
+    (healthy < min_voters).then_some((first, Blocker::BelowMinVoters { left: healthy, min_voters }))
 }
 
 fn count(number: usize) -> u32 {

@@ -6,6 +6,7 @@ use crate::effects::OpId;
 use crate::ids::{Epoch, Incarnation, NodeId, PartitionId};
 use crate::metastore::State;
 use crate::mover::{Mover, Progress, What};
+use crate::plan::Placement;
 use crate::{controller, freeze, host, lease, mover};
 
 /// Something worth knowing; the driver turns it into log lines and metrics.
@@ -108,6 +109,12 @@ impl Node {
     /// Returns how the moves to this node are coming on.
     pub fn moves(&self) -> impl Iterator<Item = (PartitionId, Progress)> + '_ {
         self.movers.iter().map(|(partition, mover)| (*partition, Mover::progress(mover)))
+    }
+
+    /// Returns what the planner of this node looks at; only a leader's knows which moves are stuck.
+    /// `None` only while the state refers to what it lacks, which no applied state does.
+    pub fn placement(&self) -> Option<Placement> {
+        self.controller.placement(&self.state)
     }
 
     /// Returns what was accepted here and has not arrived at its owner.

@@ -1,16 +1,36 @@
 //! Watching and changing the cluster.
 
+mod history;
+mod leaving;
+mod plan;
+mod show;
+mod status;
+mod steer;
+mod stop;
+mod watch;
+pub(super) mod words;
+
 use clap::Subcommand;
 
 use super::salvage;
-use super::table::{bytes, render};
 use super::terminal::Terminal;
 use super::{Failure, Format, Global};
-use crate::service::{MemberStatus, MemberView, MoveView, Role};
+use crate::client::Client;
+use crate::service::{MemberView, MoveView};
+use steer::PolicyCommand;
 
 /// Watching and changing the cluster.
 #[derive(Debug, Subcommand)]
 pub enum ClusterCommand {
+    /// Show the whole cluster on one page: who leads and votes, what moves, and what to do next
+    Status {
+        /// Show what a node knows; needs no leader
+        #[arg(long)]
+        stale: bool,
+        /// Exit with 9 if something is blocked, so that somebody has to do something
+        #[arg(long)]
+        check: bool,
+    },
     /// Show who is here, who drains, and how many partitions each owns
     Members {
         /// Show what a node knows; needs no leader
@@ -22,24 +42,132 @@ pub enum ClusterCommand {
         /// Show what a node knows; needs no leader
         #[arg(long)]
         stale: bool,
+        /// Go on showing it until interrupted
+        #[arg(long, conflicts_with = "stale")]
+        watch: bool,
     },
-    /// Empty a node and take it out of the cluster
+    /// Empty nodes and take them out of the cluster
+    ///
+    /// First it is checked whether they can all leave together, and nothing is changed if they
+    /// cannot: whether enough voters stay, whether the others can take what these own, whether it
+    /// fits onto their disks. They go on serving what they still own until that has moved.
     Decommission {
-        /// The member, such as narad-4
-        id: String,
+        /// The members, such as narad-4
+        #[arg(required = true, value_name = "ID")]
+        ids: Vec<String>,
+        /// Only show what would move, and what stands in the way
+        #[arg(long, conflicts_with_all = ["wait", "cancel"])]
+        dry_run: bool,
+        /// Wait until they are out; exits with 9 if that cannot go on by itself
+        #[arg(long, conflicts_with = "cancel")]
+        wait: bool,
         /// Take it back; possible until the node is retired
         #[arg(long)]
         cancel: bool,
+        /// Do not ask
+        #[arg(short, long)]
+        yes: bool,
+    },
+    /// Take a dead node out for good, with whatever its disk still holds
+    ///
+    /// A node that is decommissioned says itself that nothing is left on it. One that never comes back
+    /// cannot. Its partitions have to be served elsewhere by then: give up those that only it holds
+    /// with declare-lost first.
+    Forget {
+        /// The member, such as narad-4
+        id: String,
+        /// Do not ask
+        #[arg(short, long)]
+        yes: bool,
+        /// Why, who, which ticket: for the log
+        #[arg(long, value_name = "TEXT", default_value = "taken out by an operator")]
+        receipt: String,
+    },
+    /// Tell whether a node may be stopped now: exits with 0 if so, and with 10 if not
+    ///
+    /// For an orchestrator's preStop hook: `until narad cluster safe-to-stop narad-4; do sleep 1;
+    /// done`. A stop for a restart leaves the disk, so owning partitions does not speak against it.
+    SafeToStop {
+        /// The member, such as narad-4
+        id: String,
+        /// Whether its disk may go with it: only once it has been taken out
+        #[arg(long)]
+        for_good: bool,
     },
     /// Move one partition by hand, and pin it there
     Move {
-        /// The topic
-        topic: String,
-        /// The partition
-        partition: u32,
+        /// The partition, as TOPIC/NUMBER
+        #[arg(value_name = "TOPIC/NUMBER", value_parser = partition)]
+        partition: (String, u32),
         /// The member that is to own it
         #[arg(long, value_name = "ID")]
         to: String,
+    },
+    /// Give up the move of a partition; it stays where it is
+    Abort {
+        /// The partition, as TOPIC/NUMBER
+        #[arg(value_name = "TOPIC/NUMBER", value_parser = partition)]
+        partition: (String, u32),
+        /// Pin it, so that the planner does not plan the same again
+        #[arg(long)]
+        pin: bool,
+        /// Do not ask, also if its owner is dead and the copy may be all that is left
+        #[arg(short, long)]
+        yes: bool,
+    },
+    /// Keep the planner from a partition
+    Pin {
+        /// The partition, as TOPIC/NUMBER
+        #[arg(value_name = "TOPIC/NUMBER", value_parser = partition)]
+        partition: (String, u32),
+    },
+    /// Let the planner have a partition again
+    Unpin {
+        /// The partition, as TOPIC/NUMBER
+        #[arg(value_name = "TOPIC/NUMBER", value_parser = partition)]
+        partition: (String, u32),
+    },
+    /// Begin no more moves; those under way go on
+    Pause,
+    /// Let moves begin again
+    Resume,
+    /// Limit what a node copies, for the whole cluster or for one node until it restarts
+    Throttle {
+        /// Bytes per second, such as 50MiB; off is no limit; policy, with --node, is what the others
+        /// have
+        #[arg(value_name = "RATE|off|policy")]
+        rate: String,
+        /// Only this member
+        #[arg(long, value_name = "ID")]
+        node: Option<String>,
+    },
+    /// Show or change what the whole cluster agrees on
+    Policy {
+        #[command(subcommand)]
+        command: Option<PolicyCommand>,
+    },
+    /// Show what the planner would do now, and why
+    Plan,
+    /// Show what the planner is about to do; it needs no command to do it
+    Rebalance {
+        /// Only show it
+        #[arg(long, conflicts_with = "wait")]
+        dry_run: bool,
+        /// Wait until the cluster is balanced; exits with 9 if that cannot go on by itself
+        #[arg(long)]
+        wait: bool,
+    },
+    /// Tell why a partition is where it is, why it is nowhere else, and what would change that
+    Explain {
+        /// The partition, as TOPIC/NUMBER
+        #[arg(value_name = "TOPIC/NUMBER", value_parser = partition)]
+        partition: (String, u32),
+    },
+    /// Show the last moves, how they ended and how long each phase took
+    History {
+        /// Show what a node knows; needs no leader
+        #[arg(long)]
+        stale: bool,
     },
     /// Show what promotions have left behind, and what lies in quarantine; restore or drop it
     Salvage {
@@ -58,8 +186,8 @@ pub enum ClusterCommand {
         /// The partition, as TOPIC/NUMBER
         #[arg(value_parser = partition)]
         partition: (String, u32),
-        /// Do it; without this, only what would be lost is shown
-        #[arg(long)]
+        /// Do not ask
+        #[arg(short, long)]
         yes: bool,
         /// Why, who, which ticket: for the log
         #[arg(long, value_name = "TEXT", default_value = "declared lost by an operator")]
@@ -81,8 +209,8 @@ pub enum SalvageCommand {
         /// The copy, as MEMBER/ID
         #[arg(value_name = "MEMBER/ID", value_parser = quarantined)]
         what: (String, String),
-        /// Do it; without this, nothing is deleted
-        #[arg(long)]
+        /// Do not ask
+        #[arg(short, long)]
         yes: bool,
     },
 }
@@ -113,68 +241,134 @@ struct Moves {
     moves: Vec<MoveView>,
 }
 
+impl ClusterCommand {
+    /// Returns what an interrupt makes of the command: whoever only watched has seen enough.
+    pub(super) fn interrupted(&self) -> Result<(), Failure> {
+        match self {
+            Self::Moves { watch: true, .. } => Ok(()),
+            Self::Decommission { wait: true, .. } => Err(Failure::interrupted()
+                .with_hint("the decommission goes on; --cancel takes it back")),
+            _ => Err(Failure::interrupted()),
+        }
+    }
+}
+
+/// What a command works with.
+struct Desk<'a> {
+    client: Client,
+    format: Format,
+    terminal: &'a mut Terminal,
+}
+
+impl Desk<'_> {
+    fn json(&self) -> bool {
+        self.format == Format::Json
+    }
+
+    fn wide(&self) -> bool {
+        self.format == Format::Wide
+    }
+
+    /// Shows what the API answers to a read: as it came, or as `show` words it.
+    async fn read<T: serde::de::DeserializeOwned>(
+        &mut self,
+        path: &str,
+        show: impl FnOnce(u16, bool, &T) -> String,
+    ) -> Result<T, Failure> {
+        let body = self.client.get_raw(path).await?;
+        let view = super::topic::parsed(&body)?;
+        if self.json() {
+            self.terminal.print_json(&body)?;
+        } else {
+            // Whoever asks for all columns has the room for them.
+            let width = if self.wide() { u16::MAX } else { self.terminal.width };
+            let text = show(width, self.wide(), &view);
+            self.terminal.print(&text)?;
+        }
+        Ok(view)
+    }
+
+    /// Says what was done, to people.
+    fn say(&mut self, text: &str) -> Result<(), Failure> {
+        // For programs the API has nothing to say, and the exit code says it all.
+        if self.json() { Ok(()) } else { self.terminal.print(text) }
+    }
+
+    /// Prints JSON on a line of its own, for whoever reads one after the other.
+    fn print_line(&mut self, view: &serde_json::Value) -> Result<(), Failure> {
+        self.terminal.write(format!("{view}\n").as_bytes())
+    }
+
+    /// Prints a view as the API would.
+    fn print_view(&mut self, view: &impl serde::Serialize) -> Result<(), Failure> {
+        let body = serde_json::to_vec(view).expect("these views have text keys only");
+        self.terminal.print_json(&body)
+    }
+}
+
 pub(super) async fn run(
-    command: ClusterCommand,
+    command: &ClusterCommand,
     global: &Global,
     terminal: &mut Terminal,
 ) -> Result<(), Failure> {
-    let client = global.client();
-    let json = global.format(terminal) == Format::Json;
+    let format = global.format(terminal);
+    let mut desk = Desk { client: global.client(), format, terminal };
     match command {
+        ClusterCommand::Status { stale, check } => status::show(&mut desk, *stale, *check).await,
         ClusterCommand::Members { stale } => {
-            let body = client.get_raw(&path("/v1/cluster/members", stale)).await?;
-            if json {
-                return terminal.print_json(&body);
-            }
-            let Members { mut members } = super::topic::parsed(&body)?;
-            members.sort_by(|a, b| a.id.cmp(&b.id));
-            let text = show_members(terminal.width, &members);
-            terminal.print(&text)
+            let show = |width, wide, all: &Members| show::members(width, wide, &all.members);
+            desk.read(&path("/v1/cluster/members", *stale), show).await.map(drop)
         }
-        ClusterCommand::Moves { stale } => {
-            let body = client.get_raw(&path("/v1/cluster/moves", stale)).await?;
-            if json {
-                return terminal.print_json(&body);
-            }
-            let Moves { moves } = super::topic::parsed(&body)?;
-            if moves.is_empty() {
-                return terminal.print("nothing is moving");
-            }
-            let text = show_moves(terminal.width, &moves);
-            terminal.print(&text)
+        ClusterCommand::Moves { watch: true, .. } => watch::moves(&mut desk).await,
+        ClusterCommand::Moves { stale, watch: false } => {
+            let show = |width, wide, all: &Moves| show::moves(width, wide, &all.moves);
+            desk.read(&path("/v1/cluster/moves", *stale), show).await.map(drop)
         }
-        ClusterCommand::Decommission { id, cancel } => {
-            client.decommission(&id, !cancel).await?;
-            match (json, cancel) {
-                // The API has nothing to say either.
-                (true, _) => Ok(()),
-                (false, false) => terminal.print(&format!(
-                    "{id} is draining and goes on serving what it still owns\n\
-                     narad cluster members shows when it is retired, and so may be stopped"
-                )),
-                (false, true) => terminal.print(&format!("{id} stays in the cluster")),
+        ClusterCommand::Decommission { ids, dry_run, wait, cancel, yes } => {
+            if *cancel {
+                return leaving::cancel(&mut desk, ids).await;
             }
+            leaving::decommission(&mut desk, ids, *dry_run, *wait, *yes).await
         }
-        ClusterCommand::Move { topic, partition, to } => {
-            client.move_partition(&topic, partition, &to).await?;
-            if json {
-                return Ok(());
-            }
-            terminal.print(&format!("{topic}/{partition} is to move to {to}, and stay there"))
+        ClusterCommand::Forget { id, yes, receipt } => {
+            leaving::forget(&mut desk, id, *yes, receipt).await
+        }
+        ClusterCommand::SafeToStop { id, for_good } => {
+            stop::safe_to_stop(&mut desk, id, *for_good).await
+        }
+        ClusterCommand::Move { partition: (topic, partition), to } => {
+            desk.client.move_partition(topic, *partition, to).await?;
+            desk.say(&format!("{topic}/{partition} is to move to {to}, and stay there"))
+        }
+        ClusterCommand::Abort { partition, pin, yes } => {
+            steer::abort(&mut desk, partition, *pin, *yes).await
+        }
+        ClusterCommand::Pin { partition } => steer::pin(&mut desk, partition, true).await,
+        ClusterCommand::Unpin { partition } => steer::pin(&mut desk, partition, false).await,
+        ClusterCommand::Pause => steer::pause(&mut desk, true).await,
+        ClusterCommand::Resume => steer::pause(&mut desk, false).await,
+        ClusterCommand::Throttle { rate, node } => {
+            steer::throttle(&mut desk, rate, node.as_deref()).await
+        }
+        ClusterCommand::Policy { command } => steer::policy(&mut desk, command.as_ref()).await,
+        ClusterCommand::Plan => plan::show(&mut desk).await,
+        ClusterCommand::Rebalance { dry_run, wait } => {
+            plan::rebalance(&mut desk, *dry_run, *wait).await
+        }
+        ClusterCommand::Explain { partition } => plan::explain(&mut desk, partition).await,
+        ClusterCommand::History { stale } => {
+            desk.read(&path("/v1/cluster/history", *stale), history::show).await.map(drop)
         }
         ClusterCommand::Salvage { command: None, stale } => {
-            let body = client.get_raw(&path("/v1/cluster/salvage", stale)).await?;
-            if json {
-                return terminal.print_json(&body);
-            }
-            let text = salvage::show(terminal.width, &super::topic::parsed(&body)?);
-            terminal.print(&text)
+            let show = |width, _, view: &_| salvage::show(width, view);
+            desk.read(&path("/v1/cluster/salvage", *stale), show).await.map(drop)
         }
         ClusterCommand::Salvage { command: Some(command), .. } => {
-            salvage::act(&client, command, json, terminal).await
+            salvage::act(&desk.client, command, format == Format::Json, desk.terminal).await
         }
         ClusterCommand::DeclareLost { partition, yes, receipt } => {
-            salvage::declare_lost(&client, partition, yes, receipt, json, terminal).await
+            let json = format == Format::Json;
+            salvage::declare_lost(&desk.client, partition, *yes, receipt, json, desk.terminal).await
         }
     }
 }
@@ -183,61 +377,12 @@ fn path(path: &str, stale: bool) -> String {
     format!("{path}{}", if stale { "?stale=true" } else { "" })
 }
 
-fn show_members(width: u16, members: &[MemberView]) -> String {
-    let header = ["ID", "STATUS", "ROLE", "DRAINING", "OWNED", "IN", "OUT", "ADDR"];
-    let rows = members.iter().map(|member| {
-        let status = match member.status {
-            MemberStatus::Alive => "alive",
-            MemberStatus::Dead => "dead",
-            MemberStatus::Retired => "retired",
-            MemberStatus::Unknown => "?",
-        };
-        let role = match member.role {
-            _ if member.leader => "leader",
-            Role::Voter => "voter",
-            Role::Learner => "learner",
-            Role::None => "-",
-        };
-        let draining = match (member.draining, member.drained_out) {
-            (false, _) => "no",
-            (true, false) => "yes",
-            (true, true) => "drained",
-        };
-        vec![
-            member.id.to_string(),
-            status.into(),
-            role.into(),
-            draining.into(),
-            member.owned_partitions.to_string(),
-            member.inbound_moves.to_string(),
-            member.outbound_moves.to_string(),
-            member.addr.clone(),
-        ]
-    });
-    render(width, &header, rows.collect())
+/// Makes a text fit for one step of a path.
+fn encoded(text: &str) -> impl std::fmt::Display {
+    percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC)
 }
 
-fn show_moves(width: u16, moves: &[MoveView]) -> String {
-    let header = ["PARTITION", "FROM", "TO", "PHASE", "COPIED", "RATE", "FREEZE", "WAITING FOR"];
-    let unknown = || "-".to_owned();
-    let rows = moves.iter().map(|row| {
-        let copied = match (row.bytes_staged, row.bytes_total) {
-            (Some(staged), Some(total)) => format!("{} of {}", bytes(staged), bytes(total)),
-            (Some(staged), None) => bytes(staged),
-            (None, _) => unknown(),
-        };
-        let from =
-            if row.source_dead { format!("{} (dead)", row.from) } else { row.from.to_string() };
-        vec![
-            format!("{}/{}", row.topic, row.partition),
-            from,
-            row.to.to_string(),
-            row.phase.clone().unwrap_or_else(unknown),
-            copied,
-            row.bytes_per_second.map_or_else(unknown, |rate| format!("{}/s", bytes(rate))),
-            row.predicted_freeze_ms.map_or_else(unknown, |ms| format!("{ms} ms")),
-            row.waiting.clone().unwrap_or_else(unknown),
-        ]
-    });
-    render(width, &header, rows.collect())
+/// Returns `noun` for one, and with an s for any other number.
+fn counted(number: u64, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }

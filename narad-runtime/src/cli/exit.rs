@@ -27,12 +27,16 @@ pub enum ExitCode {
     DataDirectory = 7,
     /// A disk is full.
     DiskFull = 8,
+    /// What was waited for cannot go on before somebody does something.
+    Blocked = 9,
+    /// The node must not be stopped now (safe-to-stop).
+    NotSafe = 10,
     /// It was interrupted before it was done.
     Interrupted = 130,
 }
 
 impl ExitCode {
-    const ALL: [(Self, &str); 10] = [
+    const ALL: [(Self, &str); 12] = [
         (Self::Success, "everything was done; for pub: every line is acknowledged"),
         (Self::Failure, "something failed that no other code names"),
         (Self::Usage, "the command line, the configuration or a value is wrong; nothing was done"),
@@ -45,6 +49,8 @@ impl ExitCode {
             "the data directory is in use, another node's, or cannot be read and written",
         ),
         (Self::DiskFull, "a disk is full"),
+        (Self::Blocked, "what was waited for is blocked: somebody has to do something"),
+        (Self::NotSafe, "the node must not be stopped now (safe-to-stop)"),
         (Self::Interrupted, "it was interrupted before it was done"),
     ];
 }

@@ -138,7 +138,7 @@ pub(super) async fn run(
             "unknown_outcomes": totals.unknown_outcomes,
         })
         .to_string(),
-        Format::Table => format!(
+        Format::Table | Format::Wide => format!(
             "{} acknowledged by {} in {:.1} s, {}, {}, {} not acknowledged",
             outcome.acknowledged,
             args.topic,

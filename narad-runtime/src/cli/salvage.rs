@@ -1,9 +1,9 @@
 //! What promotions have left behind, and what is done about it.
 
+use super::Failure;
 use super::cluster::SalvageCommand;
 use super::table::{bytes, render};
 use super::terminal::Terminal;
-use super::{ExitCode, Failure};
 use crate::client::Client;
 use crate::service::{AcceptedView, LossCause, NewLoss, QuarantinedView, ReceiptView, SalvageView};
 
@@ -82,24 +82,22 @@ fn accepted(accepted: &AcceptedView) -> String {
 /// Restores or drops one thing.
 pub(super) async fn act(
     client: &Client,
-    command: SalvageCommand,
+    command: &SalvageCommand,
     json: bool,
     terminal: &mut Terminal,
 ) -> Result<(), Failure> {
     match command {
         SalvageCommand::Restore { what: (member, id) } => {
-            let restored = client.restore(&member, &id).await?;
+            let restored = client.restore(member, id).await?;
             if json {
                 return print(&restored, terminal);
             }
             terminal.print(&format!("accepted again: {}", accepted(&restored)))
         }
-        SalvageCommand::Drop { what: (member, id), yes: false } => {
-            let message = format!("{member}/{id} would be deleted for good");
-            Err(Failure::new(ExitCode::Usage, message).with_hint("add --yes to do it"))
-        }
-        SalvageCommand::Drop { what: (member, id), yes: true } => {
-            client.drop_quarantined(&member, &id).await?;
+        SalvageCommand::Drop { what: (member, id), yes } => {
+            let what = format!("{member}/{id} would be deleted for good");
+            terminal.confirm(*yes, &what).await?;
+            client.drop_quarantined(member, id).await?;
             if json { Ok(()) } else { terminal.print(&format!("{member}/{id} is deleted")) }
         }
     }
@@ -108,14 +106,26 @@ pub(super) async fn act(
 /// Declares a partition lost, or says what that would mean.
 pub(super) async fn declare_lost(
     client: &Client,
-    (topic, partition): (String, u32),
+    (topic, partition): &(String, u32),
     yes: bool,
-    receipt: String,
+    receipt: &str,
     json: bool,
     terminal: &mut Terminal,
 ) -> Result<(), Failure> {
-    let loss = NewLoss { topic, partition, receipt, dry_run: !yes };
-    let receipt = client.declare_lost(&loss).await?;
+    let loss = |dry_run| NewLoss {
+        topic: topic.clone(),
+        partition: *partition,
+        receipt: receipt.to_owned(),
+        dry_run,
+    };
+    // People are shown what it would mean, then asked; elsewhere it is only shown.
+    let mut yes = yes;
+    if !yes && terminal.in_is_terminal && !json {
+        let would_be = client.declare_lost(&loss(true)).await?;
+        terminal.confirm(false, &told(&would_be, false)).await?;
+        yes = true;
+    }
+    let receipt = client.declare_lost(&loss(!yes)).await?;
     if json {
         let mut told = serde_json::to_value(&receipt).expect("a receipt has text keys only");
         if !yes {
@@ -123,18 +133,7 @@ pub(super) async fn declare_lost(
         }
         return print(&told, terminal);
     }
-    let goes_on = if yes { "goes on" } else { "would go on" };
-    let mut text = format!(
-        "{}/{partition} {goes_on} at {} from offset {} on, in epoch {}\n\
-         at risk of {}'s records of epoch {}: {}; should it return, they are accepted again",
-        receipt.topic,
-        receipt.new_owner,
-        receipt.start,
-        receipt.epoch,
-        receipt.old_owner,
-        receipt.old_epoch,
-        at_risk(&receipt)
-    );
+    let mut text = told(&receipt, yes);
     if !yes {
         text.push_str(
             "\nnothing was changed: add --yes to do it; narad cluster moves shows whether a copy \
@@ -142,6 +141,23 @@ pub(super) async fn declare_lost(
         );
     }
     terminal.print(&text)
+}
+
+/// Says what was given up, or would be.
+fn told(receipt: &ReceiptView, done: bool) -> String {
+    let goes_on = if done { "goes on" } else { "would go on" };
+    format!(
+        "{}/{} {goes_on} at {} from offset {} on, in epoch {}\n\
+         at risk of {}'s records of epoch {}: {}; should it return, they are accepted again",
+        receipt.topic,
+        receipt.partition,
+        receipt.new_owner,
+        receipt.start,
+        receipt.epoch,
+        receipt.old_owner,
+        receipt.old_epoch,
+        at_risk(receipt)
+    )
 }
 
 fn print(view: &impl serde::Serialize, terminal: &mut Terminal) -> Result<(), Failure> {

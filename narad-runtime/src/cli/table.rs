@@ -4,6 +4,11 @@ use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
 
 use super::terminal::printable;
 
+/// Longest cell of a column that is kept on one line, in characters.
+const SHORT: u16 = 22;
+/// Narrowest that a longer one may become for it.
+const LONG_MIN: u16 = 12;
+
 /// Lays rows out under a header, no wider than `width` columns if that can be: the first column, which
 /// other commands are given, is never broken.
 pub(super) fn render(width: u16, header: &[&str], rows: Vec<Vec<String>>) -> String {
@@ -18,6 +23,15 @@ pub(super) fn render(width: u16, header: &[&str], rows: Vec<Vec<String>>) -> Str
     }
     for column in table.column_iter_mut() {
         column.set_padding((0, 2));
+    }
+    // What is short is not broken as long as there is room for what is long.
+    let short: Vec<u16> = table.column_max_content_widths();
+    let is_short = |width: u16| width <= SHORT;
+    let taken: u16 = short.iter().map(|&one| if is_short(one) { one + 2 } else { LONG_MIN }).sum();
+    if taken <= width {
+        for (column, _) in table.column_iter_mut().zip(&short).filter(|(_, one)| is_short(**one)) {
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        }
     }
     if let Some(first) = table.column_mut(0) {
         first.set_constraint(ColumnConstraint::ContentWidth);
@@ -54,6 +68,15 @@ mod tests {
             shown,
             ["0 B", "1023 B", "1.0 KiB", "1.5 KiB", "100 MiB", "1023 MiB", "16777215 TiB"]
         );
+    }
+
+    /// A long text gives way before a short word is broken.
+    #[test]
+    fn short_words_are_not_broken_for_a_long_text() {
+        let row = vec!["orders/3".into(), "narad-1".into(), "waits for the source ".repeat(9)];
+        let text = render(50, &["PARTITION", "FROM", "WAITING FOR"], vec![row]);
+        assert!(text.lines().all(|line| line.chars().count() <= 50), "{text}");
+        assert!(text.contains("PARTITION  FROM") && text.contains("orders/3   narad-1"), "{text}");
     }
 
     #[test]

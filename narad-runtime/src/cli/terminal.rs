@@ -5,7 +5,7 @@ use std::io::{BufRead, IsTerminal, Write};
 use clap::builder::styling::{AnsiColor, Style};
 use tokio_util::sync::CancellationToken;
 
-use super::exit::Failure;
+use super::exit::{ExitCode, Failure};
 
 /// Where a command reads, writes and is interrupted.
 pub struct Terminal {
@@ -15,6 +15,8 @@ pub struct Terminal {
     pub out: Box<dyn Write + Send>,
     /// Standard error; takes colours and drops them where they are not wanted.
     pub err: Box<dyn Write + Send>,
+    /// Whether people are there to be asked.
+    pub in_is_terminal: bool,
     /// Whether people look at the output.
     pub out_is_terminal: bool,
     /// Whether people look at the errors, so that progress is of use.
@@ -28,6 +30,7 @@ pub struct Terminal {
 impl std::fmt::Debug for Terminal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Terminal")
+            .field("in_is_terminal", &self.in_is_terminal)
             .field("out_is_terminal", &self.out_is_terminal)
             .field("err_is_terminal", &self.err_is_terminal)
             .field("width", &self.width)
@@ -50,6 +53,7 @@ impl Terminal {
             input: Box::new(std::io::BufReader::new(std::io::stdin())),
             out: Box::new(std::io::BufWriter::new(std::io::stdout())),
             err: Box::new(anstream::stderr()),
+            in_is_terminal: std::io::stdin().is_terminal(),
             out_is_terminal,
             err_is_terminal: std::io::stderr().is_terminal(),
             width,
@@ -85,6 +89,34 @@ impl Terminal {
     pub(super) fn note(&mut self, text: &str) {
         // There is no one left to tell if this fails.
         let _ = writeln!(self.err, "{}", printable(text));
+    }
+
+    /// Asks whether to do something that cannot simply be undone, unless `yes` was said. Where nobody
+    /// can be asked, it is refused.
+    pub(super) async fn confirm(&mut self, yes: bool, what: &str) -> Result<(), Failure> {
+        if yes {
+            return Ok(());
+        }
+        if !self.in_is_terminal {
+            return Err(Failure::new(ExitCode::Usage, what).with_hint("add --yes to do it"));
+        }
+        self.note(what);
+        // There is no one to ask if this fails, and then no answer comes.
+        let _ = write!(self.err, "go on? [y/N] ").and_then(|()| self.err.flush());
+        let mut input = std::mem::replace(&mut self.input, Box::new(std::io::empty()));
+        let (told, answer) = tokio::sync::oneshot::channel();
+        // A thread of its own: an interrupt ends the command although nobody answers.
+        std::thread::spawn(move || {
+            let mut line = String::new();
+            let read = input.read_line(&mut line);
+            drop(told.send((read.map(|_| line), input)));
+        });
+        let Ok((line, input)) = answer.await else { return Err(Failure::interrupted()) };
+        self.input = input;
+        match line.unwrap_or_default().trim().to_ascii_lowercase().as_str() {
+            "y" | "yes" => Ok(()),
+            _ => Err(Failure::new(ExitCode::Interrupted, "not confirmed: nothing was changed")),
+        }
     }
 
     /// Shows a failure: what went wrong, and what to do next.

@@ -67,6 +67,9 @@ pub enum TopicCommand {
     Delete {
         /// Its name
         name: String,
+        /// Do not ask
+        #[arg(short, long)]
+        yes: bool,
     },
 }
 
@@ -138,7 +141,9 @@ pub(super) async fn run(
             let range = Offset(from)..Offset(to);
             skip(&client, partition, range, yes, json, terminal).await
         }
-        TopicCommand::Delete { name } => {
+        TopicCommand::Delete { name, yes } => {
+            let what = format!("{name} would be deleted with all its records");
+            terminal.confirm(yes, &what).await?;
             client.delete_topic(&name).await?;
             if json {
                 return Ok(());

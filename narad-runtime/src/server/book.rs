@@ -11,6 +11,7 @@ use narad_core::metastore::{Addresses, State};
 use narad_core::node::{News, Node};
 use narad_core::peer::{Answer, Request};
 
+use super::history::History;
 use super::rates::Rates;
 use super::topics::Topics;
 use crate::disk::{read_whole, write_atomically};
@@ -118,11 +119,13 @@ impl Directory for Book {
     }
 }
 
-/// Keeps the book, the topics, the file and the throttle in line with the replicated state.
+/// Keeps the book, the topics, the file, the throttle and the history in line with the replicated
+/// state.
 pub(super) struct Clerk {
     book: Arc<Book>,
     topics: Arc<Topics>,
     rates: Rates,
+    history: Arc<History>,
     data_dir: Arc<Mutex<DataDir>>,
     /// What it has seen; none until it has seen anything.
     seen: Option<News>,
@@ -133,9 +136,10 @@ impl Clerk {
         book: Arc<Book>,
         topics: Arc<Topics>,
         rates: Rates,
+        history: Arc<History>,
         data_dir: Arc<Mutex<DataDir>>,
     ) -> Self {
-        Self { book, topics, rates, data_dir, seen: None }
+        Self { book, topics, rates, history, data_dir, seen: None }
     }
 }
 
@@ -154,6 +158,7 @@ impl Watcher for Clerk {
             save(&data_dir, &self.book.peers());
         }
         self.rates.follow(state);
+        self.history.changed(node);
     }
 }
 

@@ -1,10 +1,21 @@
 //! The API's view of a node: questions to the node machine, records to and from its logs.
 
+mod advice;
 mod consume;
 mod damaged;
+mod draining;
 mod errors;
+mod explain;
+mod gather;
 mod hand_out;
+mod names;
+mod operate;
+mod place;
+mod planning;
 mod salvage;
+mod status;
+mod steering;
+mod stopping;
 mod views;
 
 use std::sync::Arc;
@@ -13,12 +24,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::join_all;
-use narad_core::cursor::Lineage;
 use narad_core::dispatch::Route as Way;
-use narad_core::ids::{Epoch, NodeId, PartitionId, TopicId};
+use narad_core::ids::{Epoch, NodeId, PartitionId};
 use narad_core::metastore::Applied;
 use narad_core::node::{Ask, AskError, Node, Said};
 
+use super::history::History;
+use super::pace::Pace;
+use super::rates::Rates;
 use super::topics::{Known, Topics};
 use crate::broker::{Broker, ProduceError, Seat};
 use crate::client::{Client, ClientOptions};
@@ -33,6 +46,8 @@ use crate::service::{
 };
 use crate::store::{Kept, PartitionStore, Receipt};
 use damaged::Damages;
+pub(super) use gather::Sizes;
+use place::{Place, place_of};
 use views::{add_progress, member_view, moves_seen_from, route, topic_view};
 
 /// What the HTTP API asks of a running node.
@@ -46,30 +61,18 @@ pub struct NodeService {
     turn: AtomicU64,
     ingress: Arc<Ingress>,
     topics: Arc<Topics>,
-    metrics: Arc<Metrics>,
     damages: Damages,
+    steering: Steering,
 }
 
-/// Where a partition is, as this node has learned it.
-struct Place {
-    partition: PartitionId,
-    owner: NodeId,
-    owner_http: Option<String>,
-    /// For readers that come from an earlier reign.
-    lineage: Lineage,
-    /// The reigns of which it is known whose they were.
-    reigns: Vec<(Epoch, NodeId)>,
-}
-
-impl Place {
-    const fn topic(&self) -> TopicId {
-        self.partition.topic
-    }
-
-    /// Whether a reign is known to have been a node's.
-    fn was_of(&self, node: NodeId, epoch: Epoch) -> bool {
-        self.reigns.contains(&(epoch, node))
-    }
+/// What operators see and change of this node alone.
+#[derive(Debug)]
+pub(super) struct Steering {
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) rates: Rates,
+    pub(super) history: Arc<History>,
+    pub(super) pace: Arc<Pace>,
+    pub(super) sizes: Arc<Sizes>,
 }
 
 impl NodeService {
@@ -80,19 +83,10 @@ impl NodeService {
         node: NodeId,
         ingress: Arc<Ingress>,
         topics: Arc<Topics>,
-        metrics: Arc<Metrics>,
+        steering: Steering,
     ) -> Self {
-        Self {
-            handle,
-            broker,
-            store,
-            node,
-            turn: AtomicU64::new(0),
-            ingress,
-            topics,
-            metrics,
-            damages: Damages::new(),
-        }
+        let (turn, damages) = (AtomicU64::new(0), Damages::new());
+        Self { handle, broker, store, node, turn, ingress, topics, damages, steering }
     }
 
     fn store(&self) -> Arc<dyn PartitionStore> {
@@ -255,6 +249,20 @@ impl NodeService {
         Err(ServiceError::UnknownTopic(topic.to_owned()))
     }
 
+    async fn moves_now(&self, read: Read) -> Result<Vec<MoveView>, ServiceError> {
+        let pace = Arc::clone(&self.steering.pace);
+        let (mut moves, elsewhere) =
+            self.look(read, move |node| moves_seen_from(node, &pace)).await?;
+        // A stale view is this node's own: so what a destination is asked ends there.
+        if read == Read::Barrier {
+            let asked = elsewhere.into_iter().map(async |(to, addr)| (to, ask_moves(&addr).await));
+            for (to, told) in join_all(asked).await {
+                add_progress(&mut moves, &to, told.as_deref());
+            }
+        }
+        Ok(moves)
+    }
+
     /// Finds the seat of a partition that this node owns.
     fn seat(&self, place: &Place) -> Result<Seat, ServiceError> {
         if place.owner != self.node {
@@ -292,7 +300,7 @@ impl Service for NodeService {
 
     async fn metrics(&self) -> Result<String, ServiceError> {
         let sight = self.handle.query(Sight::of).await?;
-        Ok(self.metrics.text(&sight))
+        Ok(self.steering.metrics.text(&sight))
     }
 
     async fn members(&self, read: Read) -> Result<Vec<MemberView>, ServiceError> {
@@ -304,15 +312,7 @@ impl Service for NodeService {
     }
 
     async fn moves(&self, read: Read) -> Result<Vec<MoveView>, ServiceError> {
-        let (mut moves, elsewhere) = self.look(read, moves_seen_from).await?;
-        // A stale view is this node's own: so what a destination is asked ends there.
-        if read == Read::Barrier {
-            let asked = elsewhere.into_iter().map(async |(to, addr)| (to, ask_moves(&addr).await));
-            for (to, told) in join_all(asked).await {
-                add_progress(&mut moves, &to, told.as_deref());
-            }
-        }
-        Ok(moves)
+        self.moves_now(read).await
     }
 
     async fn decommission(&self, member: &str, on: bool) -> Result<(), ServiceError> {
@@ -475,26 +475,6 @@ async fn blocking<T: Send + 'static>(
 ) -> Result<T, ServiceError> {
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|error| ServiceError::Internal(error.to_string()))
-}
-
-fn place_of(node: &Node, topic: &str, index: u32) -> Result<Place, ServiceError> {
-    let state = node.state();
-    let found =
-        state.topic_named(topic).ok_or_else(|| ServiceError::UnknownTopic(topic.to_owned()))?;
-    if index >= found.partitions {
-        let (topic, partition) = (topic.to_owned(), index);
-        return Err(ServiceError::UnknownPartition { topic, partition });
-    }
-    let partition = PartitionId { topic: found.id, index };
-    // A topic that was just created has no owners yet.
-    let row = state.assignment(partition).ok_or(ServiceError::NotServing)?;
-    Ok(Place {
-        partition,
-        owner: row.owner,
-        owner_http: state.member(row.owner).map(|owner| owner.addrs.http.clone()),
-        lineage: Lineage::of(row),
-        reigns: row.lineage.iter().map(|reign| (reign.epoch, reign.owner)).collect(),
-    })
 }
 
 fn waiting(what: &str) -> Readiness {

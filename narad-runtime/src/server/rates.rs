@@ -1,6 +1,7 @@
-//! How fast a node copies: the cluster's policy, as far as it concerns this node.
+//! How fast a node copies: the cluster's policy, as far as it concerns this node, or what was said for
+//! this node alone.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use narad_core::ids::NodeId;
 use narad_core::metastore::State;
@@ -16,6 +17,14 @@ pub(super) struct Rates {
     both: Arc<Throttle>,
     pub(super) arriving: Arc<Throttle>,
     pub(super) leaving: Arc<Throttle>,
+    known: Arc<Mutex<Known>>,
+}
+
+/// Where the rate for both comes from.
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    policy: u64,
+    own: Option<u64>,
 }
 
 impl Rates {
@@ -28,7 +37,8 @@ impl Rates {
         };
         let both = Arc::new(both);
         let within = || Arc::new(unlimited().within(Arc::clone(&both)));
-        let rates = Self { node, arriving: within(), leaving: within(), both };
+        let known = Arc::default();
+        let rates = Self { node, arriving: within(), leaving: within(), both, known };
         rates.follow(state);
         rates
     }
@@ -41,16 +51,34 @@ impl Rates {
             _ => state.targeted().len(),
         };
         let arriving = policy.copy_in_rate(state.inbound_count(self.node), moves);
-        let rates = [
-            (&self.both, policy.copy_rate_bytes_per_second),
-            (&self.arriving, arriving),
-            (&self.leaving, policy.copy_out_bytes_per_second),
-        ];
-        for (throttle, rate) in rates {
-            if throttle.rate() != rate {
-                throttle.set_rate(rate);
-            }
-        }
+        apply(&self.arriving, arriving);
+        apply(&self.leaving, policy.copy_out_bytes_per_second);
+        let mut known = self.known();
+        known.policy = policy.copy_rate_bytes_per_second;
+        apply(&self.both, known.own.unwrap_or(known.policy));
+    }
+
+    /// Takes over what was said for this node alone; `None` is the policy again.
+    pub(super) fn set(&self, own: Option<u64>) {
+        let mut known = self.known();
+        known.own = own;
+        apply(&self.both, own.unwrap_or(known.policy));
+    }
+
+    /// Returns the bytes per second, and whether that is for this node alone. A throttle goes no lower
+    /// than its least rate.
+    pub(super) fn now(&self) -> (u64, bool) {
+        (self.both.rate(), self.known().own.is_some())
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn apply(throttle: &Throttle, rate: u64) {
+    if throttle.rate() != rate {
+        throttle.set_rate(rate);
     }
 }
 
@@ -81,5 +109,22 @@ mod tests {
         assert_eq!(now(&rates), [0, 30 << 20, 20 << 20]);
         rates.follow(&state(before));
         assert_eq!(now(&rates), [200 << 20, 0, 0]);
+    }
+
+    #[test]
+    fn what_was_said_for_this_node_alone_outlives_a_change_of_the_policy() {
+        let state = State::new();
+        let usual = state.policy().copy_rate_bytes_per_second;
+        let slow = 128 << 10;
+        let rates = Rates::new(NodeId(1), &state, None);
+        assert_eq!(rates.now(), (usual, false));
+        rates.set(Some(slow));
+        assert_eq!(rates.now(), (slow, true));
+        rates.follow(&state);
+        assert_eq!(rates.now(), (slow, true));
+        rates.set(Some(1));
+        assert_eq!(rates.now(), (Throttle::RATE_MIN, true));
+        rates.set(None);
+        assert_eq!(rates.now(), (usual, false));
     }
 }

@@ -32,7 +32,7 @@ pub(super) enum Slot<'a> {
 }
 
 /// A value as it was given.
-pub(super) enum Given<'a> {
+pub(crate) enum Given<'a> {
     /// In the file, with a type.
     Toml(&'a toml::Value),
     /// Elsewhere, as text.
@@ -41,7 +41,7 @@ pub(super) enum Given<'a> {
 
 impl Key {
     /// Puts a value in its place; says what is allowed if it cannot.
-    pub(super) fn set(&self, settings: &mut Settings, given: &Given<'_>) -> Result<(), String> {
+    pub(crate) fn set(&self, settings: &mut Settings, given: &Given<'_>) -> Result<(), String> {
         let text = given.text();
         let refuse = |allowed: &str| Err(allowed.to_owned());
         match (self.slot)(settings) {
@@ -88,7 +88,7 @@ impl Key {
     }
 
     /// Shows the value as it is written in the file; `None` if there is none.
-    pub(super) fn show(&self, settings: &mut Settings) -> Option<String> {
+    pub(crate) fn show(&self, settings: &mut Settings) -> Option<String> {
         Some(match (self.slot)(settings) {
             Slot::Duration(slot) => format!("{:?}", show_duration(*slot)),
             Slot::Size(slot) => format!("{:?}", show_size(*slot)),

@@ -21,8 +21,11 @@ use proptest::option;
 use proptest::prelude::*;
 
 use super::deliver::{Delivered, Head, RECORDS_MAX};
-use super::handshake::{Accepted, ClusterId, Hello, Purpose, Refused, Welcome, Why};
 use super::metastore::REASONS;
+
+mod greetings;
+
+pub(crate) use greetings::{hello, welcome};
 
 /// Both ends of the range are as likely as what lies between.
 fn int() -> impl Strategy<Value = u64> {
@@ -462,44 +465,4 @@ pub(crate) fn delivered() -> impl Strategy<Value = Delivered> {
     ];
     let result = prop_oneof![Just(Ok(())), fault.prop_map(Err)];
     (int(), result).prop_map(|(id, result)| Delivered { id, result })
-}
-
-pub(crate) fn hello() -> impl Strategy<Value = Hello> {
-    let purpose = proptest::sample::select(
-        &[Purpose::Control, Purpose::Snapshot, Purpose::Bulk, Purpose::Join, Purpose::Delivery][..],
-    );
-    let versions = any::<(u32, u32)>();
-    let listens_at = option::of("[a-z]{1,9}:[0-9]{1,5}");
-    (versions, option::of(any::<u128>()), option::of(node()), uuid(), purpose, listens_at).prop_map(
-        |(versions, cluster, node, store_uuid, purpose, listens_at)| Hello {
-            versions,
-            cluster: cluster.map(ClusterId),
-            node,
-            store_uuid,
-            purpose,
-            listens_at,
-        },
-    )
-}
-
-pub(crate) fn welcome() -> impl Strategy<Value = Welcome> {
-    let whys = &[
-        Why::WrongCluster,
-        Why::UnknownNode,
-        Why::VersionMismatch,
-        Why::UnknownPurpose,
-        Why::Busy,
-        Why::NotServing,
-        Why::Other,
-    ][..];
-    let accepted = (any::<u8>(), node(), any::<u128>(), uuid()).prop_map(
-        |(version, node, cluster, store_uuid)| {
-            Welcome::Accepted(Accepted { version, node, cluster: ClusterId(cluster), store_uuid })
-        },
-    );
-    prop_oneof![
-        accepted,
-        (proptest::sample::select(whys), text())
-            .prop_map(|(why, message)| Welcome::Refused(Refused { why, message })),
-    ]
 }

@@ -8,5 +8,6 @@ mod damaged;
 mod demo;
 mod harness;
 mod moves;
+mod operator;
 mod requirements;
 mod starts;

@@ -47,30 +47,35 @@ impl Write for Closed {
     }
 }
 
+#[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: ExitCode,
     pub(crate) out: String,
     pub(crate) err: String,
 }
 
-struct Setting {
-    input: Vec<u8>,
-    on_terminal: bool,
-    interrupt: CancellationToken,
+pub(crate) struct Setting {
+    pub(crate) input: Vec<u8>,
+    pub(crate) on_terminal: bool,
+    /// Whether somebody answers what is asked.
+    pub(crate) answers: bool,
+    pub(crate) interrupt: CancellationToken,
 }
 
 impl Default for Setting {
     fn default() -> Self {
-        Self { input: Vec::new(), on_terminal: true, interrupt: CancellationToken::new() }
+        let (input, interrupt) = (Vec::new(), CancellationToken::new());
+        Self { input, on_terminal: true, answers: false, interrupt }
     }
 }
 
-async fn narad_in(setting: Setting, line: &[&str]) -> Ran {
+pub(crate) async fn narad_in(setting: Setting, line: &[&str]) -> Ran {
     let (out, err) = (Buffer::default(), Buffer::default());
     let mut terminal = Terminal {
         input: Box::new(Cursor::new(setting.input)),
         out: Box::new(out.clone()),
         err: Box::new(anstream::StripStream::new(Box::new(err.clone()) as Box<dyn Write + Send>)),
+        in_is_terminal: setting.answers,
         out_is_terminal: setting.on_terminal,
         err_is_terminal: false,
         width: 100,
@@ -85,7 +90,7 @@ pub(crate) async fn narad(node: &Running, line: &[&str]) -> Ran {
     narad_in(Setting::default(), &[&["--admin", &node.addr], line].concat()).await
 }
 
-async fn piped(node: &Running, input: &str, line: &[&str]) -> Ran {
+pub(crate) async fn piped(node: &Running, input: &str, line: &[&str]) -> Ran {
     let setting = Setting { input: input.into(), on_terminal: false, ..Setting::default() };
     narad_in(setting, &[&["--admin", &node.addr], line].concat()).await
 }
@@ -133,6 +138,25 @@ fn the_exit_codes_are_in_the_help() {
             "{text}"
         );
     }
+}
+
+/// Every command has a page of its own.
+#[tokio::test]
+async fn the_manual_is_written() {
+    let cluster = Cluster::new();
+    let node = cluster.start("narad-1").await;
+    let dir = tempfile::tempdir().expect("a directory");
+    let pages = dir.path().join("man").display().to_string();
+    let ran = narad(&node, &["man", &pages]).await;
+    assert_eq!(ran.code, ExitCode::Success, "{}", ran.err);
+    for page in ["narad.1", "narad-cluster-decommission.1", "narad-cluster-safe-to-stop.1"] {
+        let text = std::fs::read_to_string(dir.path().join("man").join(page)).expect(page);
+        assert!(text.contains(".TH"), "{page}");
+    }
+    let file = dir.path().join("file");
+    std::fs::write(&file, "").expect("written");
+    let ran = narad(&node, &["man", &file.display().to_string()]).await;
+    assert_eq!(ran.code, ExitCode::Usage);
 }
 
 /// R91.
@@ -183,15 +207,17 @@ async fn a_node_is_decommissioned_and_kept() {
     let cluster = Cluster::new();
     cluster.change(|state| state.members = vec![member("narad-4", 4)]);
     let node = cluster.start("narad-1").await;
-    let ran = narad(&node, &["cluster", "decommission", "narad-4"]).await;
+    let ran = narad(&node, &["cluster", "decommission", "narad-4", "--yes"]).await;
     assert!(ran.out.starts_with("narad-4 is draining"), "{}", ran.out);
     assert!(cluster.state().members[0].draining);
     let ran = narad(&node, &["cluster", "decommission", "narad-4", "--cancel"]).await;
     assert_eq!(ran.out, "narad-4 stays in the cluster\n");
     assert!(!cluster.state().members[0].draining);
-    // The API answers without content, and so does the command for programs.
-    let ran = piped(&node, "", &["cluster", "decommission", "narad-4"]).await;
-    assert_eq!((ran.code, ran.out.as_str()), (ExitCode::Success, ""));
+    // For programs the command says what the API does.
+    let ran = piped(&node, "", &["cluster", "decommission", "narad-4", "--yes"]).await;
+    assert_eq!(ran.code, ExitCode::Success);
+    let json: serde_json::Value = serde_json::from_str(&ran.out).expect("json");
+    assert_eq!((&json["members"][0], &json["possible"]), (&"narad-4".into(), &true.into()));
 }
 
 #[tokio::test]
@@ -199,7 +225,7 @@ async fn each_failure_has_its_exit_code_and_a_hint() {
     let cluster = Cluster::new();
     cluster.change(|state| state.members = vec![member("narad-4", 4)]);
     let node = cluster.start("narad-1").await;
-    let drain = ["cluster", "decommission", "narad-4"];
+    let drain = ["cluster", "decommission", "narad-4", "--yes"];
     let blocked = ServiceError::Blocked(vec!["orders/3 is pinned".into()]);
     let cases = [
         (blocked, ExitCode::Refused, "orders/3 is pinned"),
@@ -246,8 +272,14 @@ async fn topics_are_created_listed_shown_and_deleted() {
     );
     let out = narad(&node, &["topic", "show", "orders"]).await.out;
     assert!(out.contains("orders/1   narad-1  served"), "{out}");
-    assert_eq!(narad(&node, &["topic", "delete", "orders"]).await.out, "orders is deleted\n");
-    assert_eq!(narad(&node, &["topic", "delete", "orders"]).await.code, ExitCode::NotFound);
+    assert_eq!(
+        narad(&node, &["topic", "delete", "orders", "--yes"]).await.out,
+        "orders is deleted\n"
+    );
+    assert_eq!(
+        narad(&node, &["topic", "delete", "orders", "--yes"]).await.code,
+        ExitCode::NotFound
+    );
 }
 
 #[tokio::test]
@@ -351,6 +383,7 @@ async fn a_closed_pipe_is_an_end_and_no_panic() {
             input: Box::new(std::io::empty()),
             out: Box::new(Closed),
             err: Box::new(err.clone()),
+            in_is_terminal: false,
             out_is_terminal: false,
             err_is_terminal: false,
             width: 80,
@@ -394,8 +427,11 @@ async fn control_characters_of_a_node_are_shown_harmlessly() {
     let cluster = Cluster::new();
     let node = cluster.start("a").await;
     let error = ServiceError::Rejected("\u{1b}[2Jgone\nerror: fake".into());
-    cluster.change(|state| state.decommission = Some(error));
-    let ran = narad(&node, &["cluster", "decommission", "x"]).await;
+    cluster.change(|state| {
+        state.members = vec![member("x", 1)];
+        state.decommission = Some(error);
+    });
+    let ran = narad(&node, &["cluster", "decommission", "x", "--yes"]).await;
     assert!(!ran.err.contains('\u{1b}') && ran.err.lines().count() == 1, "{:?}", ran.err);
     // Records are the user's own, and stay as they are.
     let message = Message::new(narad_core::ids::Offset(0), record("\u{1b}"));

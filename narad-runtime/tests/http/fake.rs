@@ -1,7 +1,9 @@
 //! A cluster in memory: several nodes over one state, without files and without a protocol.
 
 mod consumers;
+pub(crate) mod operate;
 mod reads;
+mod running;
 mod salvage;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -12,7 +14,6 @@ use async_trait::async_trait;
 use axum::Router;
 use narad_core::cursor::Cursor;
 use narad_core::ids::{Epoch, Incarnation, Name, NodeId, Offset, TopicId};
-use narad_runtime::client::{Client, ClientOptions, Endpoint};
 use narad_runtime::http::{Connections, HttpOptions, router, serve};
 use narad_runtime::service::{
     Accepted, AcceptedView, AckSet, Fetched, Handed, MemberStatus, MemberView, MoveView, NewLoss,
@@ -23,6 +24,8 @@ use narad_runtime::service::{
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::sync::oneshot;
+
+pub(crate) use self::running::Running;
 
 pub(crate) fn name(text: &str) -> Name {
     Name::new(text).expect("a name")
@@ -70,6 +73,7 @@ pub(crate) struct State {
     pub(crate) addrs: BTreeMap<String, String>,
     pub(crate) dead: Vec<String>,
     pub(crate) salvage: SalvageView,
+    pub(crate) shown: operate::Shown,
     pub(crate) leaderless: bool,
     pub(crate) unregistered: bool,
     /// Nodes that were taken out.
@@ -182,37 +186,6 @@ impl Cluster {
             let _ = stopped.await;
         }));
         Running { addr, stop: Some(stop), task: Some(task) }
-    }
-}
-
-/// A node on a socket.
-pub(crate) struct Running {
-    pub(crate) addr: String,
-    stop: Option<oneshot::Sender<()>>,
-    task: Option<tokio::task::JoinHandle<std::io::Result<()>>>,
-}
-
-impl Running {
-    pub(crate) fn client(&self) -> Client {
-        let options = ClientOptions {
-            request_timeout: Duration::from_secs(5),
-            retry_min: Duration::from_millis(1),
-            retry_max: Duration::from_millis(5),
-            ..ClientOptions::default()
-        };
-        self.client_with(options)
-    }
-
-    pub(crate) fn client_with(&self, options: ClientOptions) -> Client {
-        let endpoint: Endpoint = self.addr.parse().expect("an address");
-        Client::new(vec![endpoint], options)
-    }
-
-    /// Stops it, and waits until its port is closed.
-    pub(crate) async fn stop(mut self) {
-        drop(self.stop.take());
-        let task = self.task.take().expect("it runs");
-        task.await.expect("no panic").expect("it served");
     }
 }
 

@@ -62,6 +62,8 @@ pub(crate) fn planned() -> MoveView {
         predicted_freeze_ms: None,
         waiting: None,
         source_dead: false,
+        attempts: None,
+        verdict: None,
     }
 }
 

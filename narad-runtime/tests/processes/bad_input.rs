@@ -177,10 +177,10 @@ async fn commands_about_what_there_is_not_are_refused() {
     };
     refuses(&["pub", "invoices"], NOT_FOUND, &["invoices"]);
     refuses(&["sub", "invoices"], NOT_FOUND, &["invoices"]);
-    refuses(&["cluster", "move", "invoices", "0", "--to", "n1"], NOT_FOUND, &["invoices"]);
-    refuses(&["cluster", "move", TOPIC, "7", "--to", "n1"], NOT_FOUND, &["7"]);
-    refuses(&["cluster", "move", TOPIC, "0", "--to", "n9"], NOT_FOUND, &["n9"]);
-    refuses(&["cluster", "move", TOPIC, "0", "--to", "n1"], REFUSED, &["refused"]);
+    refuses(&["cluster", "move", "invoices/0", "--to", "n1"], NOT_FOUND, &["invoices"]);
+    refuses(&["cluster", "move", "orders/7", "--to", "n1"], NOT_FOUND, &["7"]);
+    refuses(&["cluster", "move", "orders/0", "--to", "n9"], NOT_FOUND, &["n9"]);
+    refuses(&["cluster", "move", "orders/0", "--to", "n1"], REFUSED, &["refused"]);
     refuses(&["cluster", "decommission", "n9"], NOT_FOUND, &["n9"]);
     refuses(&["cluster", "decommission", "n1"], REFUSED, &["nothing was changed"]);
     refuses(&["topic", "create", TOPIC, "--partitions", "1"], REFUSED, &["refused"]);

@@ -269,3 +269,52 @@ fn moves_to_a_node_that_begins_to_drain_go_elsewhere() {
     world.cut.clear();
     world.until("it is out", World::SECOND * 60, |world| is_out(world, 3));
 }
+
+/// Field fault 42: each of two nodes could leave, and both together could not; one that stays takes
+/// nothing from the check, and none is said twice.
+#[test]
+fn nodes_that_leave_together_are_judged_together() {
+    use narad_core::controller::preflight::{decommission, together};
+
+    let world = cluster(4, 11);
+    let state = &world.log.state;
+    assert_eq!((decommission(state, n(3)), decommission(state, n(4))), (vec![], vec![]));
+    let min_voters = policy().min_voters;
+    let below = |left| Blocker::BelowMinVoters { left, min_voters };
+    assert_eq!(together(state, &[n(3), n(4)].into()), [(n(3), below(2))]);
+    // Nobody is left who takes anything.
+    let all = together(state, &(1..=4).map(n).collect());
+    let receivers = all.iter().filter(|(_, one)| matches!(one, Blocker::NoReceivers { .. }));
+    assert_eq!((all[0], receivers.count()), ((n(1), below(0)), 4));
+    assert_eq!(together(state, &[n(9)].into()), [(n(9), Blocker::UnknownMember)]);
+    assert_eq!(together(state, &[].into()), []);
+}
+
+/// Field faults 45 and 50: a dead node is taken out with an operator's word, once nothing is served
+/// from it any more; a living one says itself that nothing is left on it.
+#[test]
+fn a_dead_node_is_taken_out_with_a_word() {
+    let mut world = cluster(4, 12);
+    let word = || "the machine burned".to_owned();
+    let asked = |world: &mut World, ask| {
+        let id = world.ask(n(2), ask);
+        world.run(World::SECOND);
+        world.replies[&id].clone()
+    };
+    let forget = |receipt| Ask::Retire { node: n(4), receipt };
+    let rejected = |reason| Err(AskError::Rejected(reason));
+    assert_eq!(asked(&mut world, forget(word())), rejected(Reason::NotDraining));
+    world.crash(n(4));
+    world.until("it is declared dead", World::SECOND * 20, |world| {
+        world.log.state.member(n(4)).unwrap().status != narad_core::metastore::Status::Alive
+    });
+    let mine: Vec<PartitionId> = world.log.state.owned_by(n(4)).collect();
+    for partition in mine {
+        let lost = Ask::DeclareLost { partition, receipt: word() };
+        assert!(asked(&mut world, lost).is_ok());
+    }
+    assert!(asked(&mut world, Ask::Decommission(n(4))).is_ok());
+    assert_eq!(asked(&mut world, forget(String::new())), rejected(Reason::OutOfRange));
+    assert!(asked(&mut world, forget(word())).is_ok());
+    world.until("it has no vote", World::SECOND * 20, |world| is_out(world, 4));
+}

@@ -17,7 +17,7 @@ use crate::service::{
 use crate::store::{Receipt, StoreError, Trashed, What};
 
 /// How long another member may take to show its quarantine.
-const PATIENCE: Duration = Duration::from_secs(1);
+pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 /// How long another member may take to work on it.
 const PATIENCE_AT_WORK: Duration = Duration::from_mins(5);
 
@@ -88,7 +88,7 @@ impl NodeService {
         member: &str,
         id: &str,
     ) -> Result<AcceptedView, ServiceError> {
-        if let Some(client) = self.elsewhere(member).await? {
+        if let Some(client) = self.elsewhere(member, PATIENCE_AT_WORK).await? {
             return client.restore(member, id).await.map_err(|error| passed_on(&error, id));
         }
         let (store, wanted) = (self.store(), id.to_owned());
@@ -106,7 +106,7 @@ impl NodeService {
     }
 
     pub(super) async fn drop_from(&self, member: &str, id: &str) -> Result<(), ServiceError> {
-        if let Some(client) = self.elsewhere(member).await? {
+        if let Some(client) = self.elsewhere(member, PATIENCE_AT_WORK).await? {
             let dropped = client.drop_quarantined(member, id).await;
             return dropped.map_err(|error| passed_on(&error, id));
         }
@@ -116,7 +116,11 @@ impl NodeService {
     }
 
     /// Returns the way to another member; `None` if this node is meant.
-    async fn elsewhere(&self, member: &str) -> Result<Option<Client>, ServiceError> {
+    pub(super) async fn elsewhere(
+        &self,
+        member: &str,
+        patience: Duration,
+    ) -> Result<Option<Client>, ServiceError> {
         let wanted = member.to_owned();
         let find = move |node: &Node| {
             let is_me = node.identity().name.as_str() == wanted;
@@ -126,14 +130,14 @@ impl NodeService {
         match self.look(Read::Stale, find).await? {
             (true, _) => Ok(None),
             (false, None) => Err(ServiceError::UnknownMember(member.to_owned())),
-            (false, Some(addr)) => client(&addr, PATIENCE_AT_WORK)
+            (false, Some(addr)) => client(&addr, patience)
                 .map(Some)
                 .ok_or_else(|| ServiceError::Internal(format!("{addr} is no address"))),
         }
     }
 }
 
-fn client(addr: &str, patience: Duration) -> Option<Client> {
+pub(super) fn client(addr: &str, patience: Duration) -> Option<Client> {
     let options = ClientOptions {
         connect_timeout: PATIENCE,
         request_timeout: patience,

@@ -6,6 +6,8 @@ use narad_core::ids::{Name, NodeId, PartitionId, TopicId};
 use narad_core::metastore::{Assignment, Member, State, Status};
 use narad_core::node::Node;
 
+use super::advice::{self, Ends};
+use crate::server::pace::Pace;
 use crate::service::{MemberStatus, MemberView, MoveView, Role, Route, TopicView};
 
 pub(super) fn member_view(state: &State, leader: Option<NodeId>, member: &Member) -> MemberView {
@@ -40,9 +42,9 @@ pub(super) fn member_view(state: &State, leader: Option<NodeId>, member: &Member
 }
 
 /// Returns the moves as a node knows them, and where to ask about those to other nodes.
-pub(super) fn moves_seen_from(node: &Node) -> (Vec<MoveView>, BTreeMap<Name, String>) {
+pub(super) fn moves_seen_from(node: &Node, pace: &Pace) -> (Vec<MoveView>, BTreeMap<Name, String>) {
     let state = node.state();
-    let moves = state.targeted().filter_map(|partition| move_view(node, partition)).collect();
+    let moves = state.targeted().filter_map(|partition| move_view(node, pace, partition)).collect();
     let mut elsewhere = BTreeMap::new();
     for partition in state.targeted() {
         let target = state.assignment(partition).and_then(|row| row.target);
@@ -61,28 +63,35 @@ pub(super) fn add_progress(moves: &mut [MoveView], to: &Name, told: Option<&[Mov
             (&other.topic, other.partition, other.move_id)
                 == (&known.topic, known.partition, known.move_id)
         };
-        match told {
-            Some(told) => {
-                if let Some(found) = told.iter().find(same) {
-                    *known = MoveView { source_dead: known.source_dead, ..found.clone() };
-                }
+        match told.map(|told| told.iter().find(same)) {
+            // What this node knows of a dead end is as good as what the other one does.
+            Some(Some(found)) => {
+                let verdict = known.verdict.take().or_else(|| found.verdict.clone());
+                *known = MoveView { source_dead: known.source_dead, verdict, ..found.clone() };
             }
-            None => known.waiting = Some(format!("{to} does not answer: look whether it runs")),
+            Some(None) => {}
+            None => {
+                known.waiting = Some(format!("{to} does not answer: look whether it runs"));
+                known.verdict.get_or_insert_with(|| advice::silent(to).verdict());
+            }
         }
+        known.verdict.get_or_insert_with(|| advice::starting(to).verdict());
     }
 }
 
-fn move_view(node: &Node, partition: PartitionId) -> Option<MoveView> {
+fn move_view(node: &Node, pace: &Pace, partition: PartitionId) -> Option<MoveView> {
     let state = node.state();
     let row = state.assignment(partition)?;
     let name = |id: NodeId| state.member(id).map(|member| member.name.clone());
     let progress = node.moves().find(|(id, _)| *id == partition).map(|(_, progress)| progress);
-    let source_dead = state.member(row.owner).is_none_or(|owner| owner.status != Status::Alive);
+    let is_dead = |node| state.member(node).is_none_or(|member| member.status != Status::Alive);
+    let source_dead = is_dead(row.owner);
+    let target = row.target?;
     let mut view = MoveView {
         topic: state.topic(partition.topic)?.name.clone(),
         partition: partition.index,
         from: name(row.owner)?,
-        to: name(row.target?)?,
+        to: name(target)?,
         move_id: row.move_id,
         phase: None,
         bytes_staged: None,
@@ -91,14 +100,28 @@ fn move_view(node: &Node, partition: PartitionId) -> Option<MoveView> {
         predicted_freeze_ms: None,
         waiting: None,
         source_dead,
+        attempts: None,
+        verdict: None,
     };
-    if let Some(progress) = progress {
+    if is_dead(target) {
+        view.verdict = Some(advice::dead_target(&view).verdict());
+    } else if target == node.identity().node && progress.is_none() {
+        view.verdict = Some(advice::starting(&view.to).verdict());
+    }
+    if let Some(mut progress) = progress {
+        if let Some(rate) = pace.of(partition, progress.move_id).filter(|rate| *rate > 0) {
+            progress.copy_rate = rate;
+        }
         view.phase = Some(progress.phase.to_string());
         view.bytes_staged = Some(progress.staged_bytes);
         view.bytes_total = Some(progress.listed_bytes);
         view.bytes_per_second = Some(progress.copy_rate).filter(|rate| *rate > 0);
         view.predicted_freeze_ms = progress.freeze_ms;
         view.waiting = progress.waiting.map(|reason| reason.to_string());
+        view.attempts = Some(progress.attempts);
+        let partition = view.place();
+        let ends = Ends { partition: &partition, from: view.from.as_str(), to: view.to.as_str() };
+        view.verdict = Some(advice::of_progress(&progress, ends));
     }
     Some(view)
 }

@@ -100,6 +100,7 @@ async fn an_interrupted_publisher_says_what_is_acknowledged() {
         input: Box::new(std::io::BufReader::new(reader)),
         out: Box::new(out.clone()),
         err: Box::new(Buffer::default()),
+        in_is_terminal: false,
         out_is_terminal: false,
         err_is_terminal: false,
         width: 80,

@@ -94,6 +94,7 @@ async fn records_of_a_deleted_topic_are_not_said_to_come_again() {
         input: Box::new(std::io::empty()),
         out: Box::new(Deletes(Arc::clone(&cluster))),
         err: Box::new(err.clone()),
+        in_is_terminal: false,
         out_is_terminal: false,
         err_is_terminal: false,
         width: 80,

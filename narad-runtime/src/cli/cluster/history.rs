@@ -1,0 +1,82 @@
+//! The last moves.
+
+use super::words::lasts;
+use crate::cli::table::{bytes, render};
+use crate::service::{HistoryView, MoveEnd, PastMove, PastPhaseName};
+
+pub(super) fn show(width: u16, wide: bool, view: &HistoryView) -> String {
+    let mut text = if view.moves.is_empty() {
+        "no move has ended since the nodes started".to_owned()
+    } else {
+        table(width, wide, &view.moves)
+    };
+    if !view.silent.is_empty() {
+        let silent: Vec<String> = view.silent.iter().map(ToString::to_string).collect();
+        text.push_str("\n\nnot asked, or no answer: ");
+        text.push_str(&silent.join(", "));
+    }
+    text
+}
+
+fn table(width: u16, wide: bool, moves: &[PastMove]) -> String {
+    let now = crate::clock::wall_ms();
+    let mut header =
+        vec!["ENDED", "PARTITION", "FROM", "TO", "HOW", "TOOK", "COPIED", "FROZEN", "PHASES"];
+    if wide {
+        header.extend(["MOVE", "PASSES", "WAITS", "WAITED FOR"]);
+    }
+    let rows = moves.iter().map(|past| {
+        let ms = |from: i64, until: i64| u64::try_from(until.saturating_sub(from)).unwrap_or(0);
+        let topic = past.topic.as_ref().map_or_else(|| "(deleted)".to_owned(), ToString::to_string);
+        let phases: Vec<String> = past
+            .phases
+            .iter()
+            .map(|one| format!("{} {}", phase(one.phase), lasts(one.ms)))
+            .collect();
+        let mut row = vec![
+            format!("{} ago", lasts(ms(past.ended_ms, now))),
+            format!("{topic}/{}", past.partition),
+            past.from.to_string(),
+            past.to.to_string(),
+            outcome(past.outcome).to_owned(),
+            lasts(ms(past.began_ms, past.ended_ms)),
+            bytes(past.bytes),
+            if past.frozen_us == 0 { "-".to_owned() } else { frozen(past.frozen_us) },
+            phases.join(", "),
+        ];
+        if wide {
+            row.extend([
+                past.move_id.to_string(),
+                past.passes.to_string(),
+                past.waits.to_string(),
+                past.waited_for.map_or("-", crate::service::Cause::code).to_owned(),
+            ]);
+        }
+        row
+    });
+    render(width, &header, rows.collect())
+}
+
+fn frozen(us: u64) -> String {
+    if us < 10_000 { format!("{}.{} ms", us / 1000, us % 1000 / 100) } else { lasts(us / 1000) }
+}
+
+const fn phase(phase: PastPhaseName) -> &'static str {
+    match phase {
+        PastPhaseName::Copy => "copy",
+        PastPhaseName::CatchUp => "catch-up",
+        PastPhaseName::CutOver => "cut-over",
+        PastPhaseName::Unknown => "?",
+    }
+}
+
+const fn outcome(outcome: MoveEnd) -> &'static str {
+    match outcome {
+        MoveEnd::Moved => "moved",
+        MoveEnd::Promoted => "promoted",
+        MoveEnd::AlreadyOwner => "owned already",
+        MoveEnd::Cancelled => "given up",
+        MoveEnd::Deleted => "deleted",
+        MoveEnd::Unknown => "?",
+    }
+}

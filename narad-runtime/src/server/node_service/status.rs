@@ -1,0 +1,217 @@
+//! The whole cluster on one page, with a verdict and what to do next.
+
+use narad_core::controller::limits;
+use narad_core::ids::{Name, NodeId};
+use narad_core::metastore::{State, Status};
+use narad_core::node::Node;
+use narad_core::plan::{self, Limits, Placement};
+
+use super::advice::{Advice, NOBODY};
+use super::draining::{Leaver, OwnWord, of_move, paused, progress};
+use super::gather::Told;
+use super::views::member_view;
+use super::{NodeService, blocking};
+use crate::service::{
+    Cause, ClusterView, DrainView, MemberStatus, MemberView, MoveView, QuorumView, Read,
+    ServiceError, Verdict,
+};
+
+/// What one look at the node shows.
+struct Seen {
+    view: ClusterView,
+    leavers: Vec<Leaver>,
+    placement: Option<Placement>,
+    limits: Limits,
+}
+
+impl NodeService {
+    pub(super) async fn cluster_view(&self, read: Read) -> Result<ClusterView, ServiceError> {
+        let seen = self.look(read, see).await?;
+        let Seen { mut view, leavers, placement, limits } = seen;
+        view.moves = self.moves_now(read).await?;
+        let told = match read {
+            // A stale view is this node's own.
+            Read::Stale => Told::default(),
+            Read::Barrier => self.ask_all().await?,
+        };
+        if let Some(placement) = placement {
+            let planned = blocking(move || plan::plan(&placement, &limits).len()).await?;
+            view.planned = planned as u64;
+        }
+        let views = leavers.iter().map(|one| one.view(&view.moves, OwnWord::of(&told, &one.name)));
+        view.drains = views.collect();
+        judge(&mut view);
+        Ok(view)
+    }
+}
+
+fn see(node: &Node) -> Seen {
+    let (state, leader) = (node.state(), node.leader());
+    let members: Vec<MemberView> =
+        state.members().map(|member| member_view(state, leader, member)).collect();
+    let dead = members.iter().filter(|member| member.status == MemberStatus::Dead);
+    let leavers = state.members().filter(|member| {
+        // Who was taken out is of interest as long as it has a vote.
+        member.draining && (!member.retired || state.configuration().contains(member.id))
+    });
+    let view = ClusterView {
+        member: node.identity().name.clone(),
+        leader: leader.and_then(|leader| state.member(leader)).map(|leader| leader.name.clone()),
+        quorum: quorum(state),
+        paused: state.policy().paused,
+        partitions: (state.assignments().len() + state.unassigned().len()) as u64,
+        unassigned: state.unassigned().len() as u64,
+        unserved: dead.map(|member| member.owned_partitions).sum(),
+        planned: 0,
+        members,
+        moves: Vec::new(),
+        drains: Vec::new(),
+        verdict: Verdict::Done { proof: String::new() },
+        next: Vec::new(),
+    };
+    Seen {
+        view,
+        leavers: leavers.filter_map(|member| Leaver::of(state, member.id)).collect(),
+        placement: node.placement(),
+        limits: limits(state),
+    }
+}
+
+/// Returns who votes. During a joint change it is the half that has less to spare.
+pub(super) fn quorum(state: &State) -> QuorumView {
+    let configuration = state.configuration();
+    let half = |voters: &std::collections::BTreeSet<NodeId>| {
+        let known = |node: &NodeId| state.member(*node).map(|member| member.name.clone());
+        let is_alive = |node: &&NodeId| {
+            state.member(**node).is_some_and(|member| member.status == Status::Alive)
+        };
+        let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        QuorumView {
+            voters: voters.iter().filter_map(known).collect(),
+            alive: count(voters.iter().filter(is_alive).count()),
+            needed: count(voters.len() / 2 + 1),
+        }
+    };
+    let (now, before) = (half(&configuration.voters), half(&configuration.voters_outgoing));
+    let to_spare = |half: &QuorumView| i64::from(half.alive) - i64::from(half.needed);
+    if before.voters.is_empty() || to_spare(&now) <= to_spare(&before) { now } else { before }
+}
+
+/// Gives the verdict on all of it, and says what to do next.
+///
+/// What is blocked comes first, even while other things go on: it needs somebody. Then what goes on,
+/// then what waits.
+fn judge(view: &mut ClusterView) {
+    let mut found: Vec<Verdict> = Vec::new();
+    found.extend(no_leader(view));
+    found.extend(view.members.iter().filter_map(|member| dead(member, &view.moves)));
+    let drains = view.drains.iter().filter_map(|drain: &DrainView| drain.verdict.clone());
+    found.extend(drains.filter(|verdict| !verdict.is_done()));
+    found.extend(view.moves.iter().map(of_move));
+    let moves: Vec<&MoveView> = view.moves.iter().collect();
+    let going = progress(&moves, None);
+    if view.unassigned > 0 {
+        let reason = format!("{} partitions have no owner yet", view.unassigned);
+        let who = "nobody needs to, as long as a member is alive and stays";
+        found.push(Advice::passes(Cause::Unassigned, reason, who).verdict());
+    }
+    if view.planned > 0 && view.paused {
+        found.push(paused(&format!("{} planned moves", view.planned)).verdict());
+    } else if view.planned > 0 {
+        let reason = format!("{} planned moves wait for a free slot", view.planned);
+        found.push(Advice::passes(Cause::Slots, reason, NOBODY).verdict());
+    }
+    view.next = next(&found, view.planned > 0);
+    let blocked = found.iter().find(|verdict| verdict.is_blocked()).cloned();
+    let waiting =
+        || found.iter().find(|verdict| matches!(verdict, Verdict::Waiting { .. })).cloned();
+    view.verdict = blocked.or(going).or_else(waiting).unwrap_or_else(|| done(view));
+}
+
+fn no_leader(view: &ClusterView) -> Option<Verdict> {
+    if view.leader.is_some() {
+        return None;
+    }
+    let QuorumView { voters, needed, .. } = &view.quorum;
+    let reason = format!("{} knows of no leader: nothing can be decided", view.member);
+    let who = format!(
+        "the voters: {needed} of {} have to run and reach one another",
+        list(voters.iter().map(Name::as_str))
+    );
+    Some(Advice::passes(Cause::NoLeader, reason, who).verdict())
+}
+
+/// Judges a dead member: what nobody else has waits for it, the rest only misses it.
+fn dead(member: &MemberView, moves: &[MoveView]) -> Option<Verdict> {
+    if member.status != MemberStatus::Dead || member.draining {
+        return None;
+    }
+    let name = &member.id;
+    let promoting = moves.iter().filter(|one| one.from == *name).count() as u64;
+    let alone = member.owned_partitions.saturating_sub(promoting);
+    if alone > 0 {
+        let reason = format!("{name} is dead, and its disk alone holds {alone} partitions");
+        let remedy = format!(
+            "start {name} again; if it never comes back, give them up one by one: narad cluster \
+             declare-lost"
+        );
+        return Some(Advice::needed(Cause::OwnerDead, reason, remedy).verdict());
+    }
+    let reason = format!("{name} is dead");
+    let who = format!("{name}: start it again, or take it out: narad cluster decommission {name}");
+    Some(Advice::passes(Cause::MemberDead, reason, who).verdict())
+}
+
+/// Returns what to do next: remedies first, then whom to look at. What nobody needs to do is left
+/// out.
+fn next(found: &[Verdict], planned: bool) -> Vec<String> {
+    const NEXT_MAX: usize = 8;
+    let remedies = found.iter().filter_map(|verdict| match verdict {
+        Verdict::Blocked { reason, remedy, .. } => Some(format!("{reason}: {remedy}")),
+        Verdict::Progressing { .. } | Verdict::Waiting { .. } | Verdict::Done { .. } => None,
+    });
+    let helpers = found.iter().filter_map(|verdict| match verdict {
+        Verdict::Waiting { reason, who, .. } if !who.starts_with("nobody") => {
+            Some(format!("{reason}: {who}"))
+        }
+        Verdict::Waiting { .. }
+        | Verdict::Progressing { .. }
+        | Verdict::Blocked { .. }
+        | Verdict::Done { .. } => None,
+    });
+    let mut next: Vec<String> = Vec::new();
+    for line in remedies.chain(helpers) {
+        if !next.contains(&line) {
+            next.push(line);
+        }
+    }
+    if next.len() > NEXT_MAX {
+        let more = next.len() - NEXT_MAX;
+        next.truncate(NEXT_MAX);
+        next.push(format!("and {more} more: narad cluster moves"));
+    }
+    if next.is_empty() && planned {
+        next.push("watch it: narad cluster moves --watch".to_owned());
+    }
+    next
+}
+
+fn done(view: &ClusterView) -> Verdict {
+    let staying = view.members.iter().filter(|member| member.status == MemberStatus::Alive);
+    let QuorumView { voters, alive, needed } = &view.quorum;
+    let proof = format!(
+        "all {} partitions are served, by {} members; nothing moves, and no move would balance them \
+         better; {alive} of {} voters are alive, {needed} are needed",
+        view.partitions,
+        staying.count(),
+        voters.len()
+    );
+    Verdict::Done { proof }
+}
+
+fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    names.collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+pub(super) mod tests;

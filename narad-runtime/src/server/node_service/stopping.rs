@@ -1,0 +1,187 @@
+//! Whether a member's process may be stopped now: what an orchestrator asks before it does.
+//!
+//! A stop for a restart leaves the disk, so what is on it is not lost: it is only not served
+//! meanwhile. What speaks against it is what others would have to wait for without need: a hand-over
+//! that is nearly through, and the member whose vote is the last one that is needed. A stop for good
+//! takes the disk along, and is safe only once the member has been taken out (field fault 43).
+
+use narad_core::ids::NodeId;
+use narad_core::metastore::{State, Status};
+use narad_core::mover::Phase;
+use narad_core::node::Node;
+
+use super::NodeService;
+use super::advice::{Advice, NOBODY};
+use super::status::quorum;
+use crate::service::{Cause, MemberStatus, MoveView, Read, ServiceError, StopView};
+
+/// What the state says of the member.
+#[derive(Clone, Debug)]
+struct Facts {
+    id: NodeId,
+    status: MemberStatus,
+    takes_part: bool,
+    draining: bool,
+    leads: bool,
+    owned: u64,
+    /// Voters that would be left alive, and how many are needed, if it votes.
+    votes: Option<(u32, u32)>,
+    dead_timeout_s: u64,
+}
+
+impl NodeService {
+    pub(super) async fn stop_view(
+        &self,
+        member: &str,
+        for_good: bool,
+    ) -> Result<StopView, ServiceError> {
+        let wanted = member.to_owned();
+        let look = move |node: &Node| facts(node, &wanted);
+        let found = self.look(Read::Barrier, look).await?;
+        let (name, facts) = found.ok_or_else(|| ServiceError::UnknownMember(member.to_owned()))?;
+        let mut view =
+            StopView { member: name, for_good, safe: true, reasons: Vec::new(), notes: Vec::new() };
+        if facts.status == MemberStatus::Retired && !facts.takes_part {
+            return Ok(view);
+        }
+        let (moves, told) = self.moves_and_told().await?;
+        let backlog = told.of(&view.member).map(|known| known.backlog_records);
+        let name = view.member.as_str();
+        let against =
+            if for_good { for_good_reasons(name, &facts) } else { reasons(name, &facts, &moves) };
+        let costs = if for_good { Vec::new() } else { notes(name, &facts, backlog) };
+        view.safe = against.is_empty();
+        view.reasons = against.into_iter().map(Advice::stop_reason).collect();
+        view.notes = costs.into_iter().map(Advice::stop_reason).collect();
+        tracing::debug!(node = %facts.id, view.safe, "may it be stopped?");
+        Ok(view)
+    }
+}
+
+fn facts(node: &Node, name: &str) -> Option<(narad_core::ids::Name, Facts)> {
+    let state = node.state();
+    let retired = || state.members().filter(|one| one.name.as_str() == name).last();
+    let member = state.member_named(name).or_else(retired)?;
+    let facts = Facts {
+        id: member.id,
+        status: match member.status {
+            _ if member.retired => MemberStatus::Retired,
+            Status::Alive => MemberStatus::Alive,
+            Status::Dead(_) => MemberStatus::Dead,
+        },
+        takes_part: state.configuration().contains(member.id),
+        draining: member.draining,
+        leads: node.leader() == Some(member.id),
+        owned: state.owned_count(member.id) as u64,
+        votes: votes(state, member.id),
+        dead_timeout_s: state.policy().dead_timeout.as_secs(),
+    };
+    Some((member.name.clone(), facts))
+}
+
+/// Returns how many voters would be left alive without a node, and how many are needed.
+fn votes(state: &State, node: NodeId) -> Option<(u32, u32)> {
+    let configuration = state.configuration();
+    let votes =
+        configuration.voters.contains(&node) || configuration.voters_outgoing.contains(&node);
+    let quorum = quorum(state);
+    votes.then(|| (quorum.alive.saturating_sub(1), quorum.needed))
+}
+
+/// Returns what speaks against a restart.
+fn reasons(name: &str, facts: &Facts, moves: &[MoveView]) -> Vec<Advice> {
+    let mut found = Vec::new();
+    if facts.status == MemberStatus::Dead {
+        return found;
+    }
+    if let Some((left, needed)) = facts.votes
+        && left < needed
+    {
+        found.push(Advice::passes(
+            Cause::LastMajority,
+            format!("without {name} the voters alive would be {left}, and {needed} are needed"),
+            "the voters that are dead: start them again first, or let another node join",
+        ));
+    }
+    let concerned = moves.iter().filter(|one| one.from.as_str() == name || one.to.as_str() == name);
+    for one in concerned.filter(|one| is_cutting_over(one)) {
+        let phase = one.phase.as_deref().unwrap_or("?");
+        found.push(Advice::passes(
+            Cause::CutOver,
+            format!(
+                "{} is being handed over from {} to {} ({phase})",
+                one.place(),
+                one.from,
+                one.to
+            ),
+            format!("{NOBODY}, in a moment"),
+        ));
+    }
+    found
+}
+
+/// Whether a move is between its freeze and its end: a stop would keep producers waiting.
+fn is_cutting_over(moved: &MoveView) -> bool {
+    let phases =
+        [Phase::Prepare, Phase::Drain, Phase::Verify, Phase::Install, Phase::Flip, Phase::Promote];
+    let told = moved.phase.as_deref();
+    phases.iter().any(|phase| told == Some(phase.to_string().as_str()))
+}
+
+/// Returns what a restart costs, although it is safe.
+fn notes(name: &str, facts: &Facts, backlog: Option<u64>) -> Vec<Advice> {
+    let mut found = Vec::new();
+    if facts.status == MemberStatus::Dead {
+        let reason = format!("{name} has been declared dead already");
+        found.push(Advice::passes(Cause::MemberDead, reason, "start it again"));
+        return found;
+    }
+    if facts.leads {
+        found.push(Advice::passes(
+            Cause::Leads,
+            format!("{name} leads"),
+            "another voter is elected within a few seconds; producers and consumers go on",
+        ));
+    }
+    if facts.owned > 0 {
+        found.push(Advice::passes(
+            Cause::OwnerDead,
+            format!("{name} owns {} partitions, which nobody serves meanwhile", facts.owned),
+            format!(
+                "they stay on its disk; records for them wait at other nodes. After {} s it is \
+                 declared dead",
+                facts.dead_timeout_s
+            ),
+        ));
+    }
+    if let Some(records) = backlog.filter(|records| *records > 0) {
+        found.push(Advice::passes(
+            Cause::Backlog,
+            format!("{records} records that {name} has accepted have not reached their owners"),
+            "they stay on its disk, and go on once it is back",
+        ));
+    }
+    found
+}
+
+/// Returns what speaks against a stop that takes the disk along.
+fn for_good_reasons(name: &str, facts: &Facts) -> Vec<Advice> {
+    if facts.status == MemberStatus::Retired {
+        let reason = format!("{name} has been taken out, but still has a vote");
+        return Vec::from([Advice::passes(Cause::Voting, reason, NOBODY)]);
+    }
+    let reason = format!(
+        "{name} has not been taken out: its disk may hold records that nobody else has, {} partitions \
+         among them",
+        facts.owned
+    );
+    let remedy = if facts.draining {
+        format!("narad cluster decommission {name} --wait shows how far it is")
+    } else {
+        format!("narad cluster decommission {name} --wait")
+    };
+    Vec::from([Advice::needed(Cause::NotRetired, reason, remedy)])
+}
+
+#[cfg(test)]
+pub(super) mod tests;
