@@ -3,14 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use narad_core::ids::{Offset, PartitionId, TopicId};
-use narad_core::partition::{Manifest, Staged};
+use narad_core::ids::{Attempt, Offset, PartitionId, TopicId};
+use narad_core::partition::{Manifest, Sidecar, Staged};
 
 use super::*;
 use crate::disk::{Disk, Entry, MemDisk, Metadata, Open};
 use crate::log::LogLimits;
 use crate::log::frame::file_header;
-use crate::store::{PartitionStore, SegmentStore, StoreError};
+use crate::log::side::segment_path;
+use crate::store::{PartitionStore, SegmentStore, StoreError, layout};
 
 const P: PartitionId = PartitionId { topic: TopicId(1), index: 0 };
 const BASE: Offset = Offset(5);
@@ -270,7 +271,6 @@ fn h17_the_next_writer_hears_of_a_failure_and_begins_anew() {
     let staged = writer.finish();
     let position = staged.bytes.0;
     eventually("a sync behind the writer", || disk.told.syncs.load(Ordering::Acquire) == 1);
-    disk.told.fails.store(false, Ordering::Release);
     let begin = std::time::Instant::now();
     let lost = loop {
         // It is known to have failed a moment after it began.
@@ -281,8 +281,72 @@ fn h17_the_next_writer_hears_of_a_failure_and_begins_anew() {
         assert!(begin.elapsed() < Duration::from_secs(20));
     };
     assert!(matches!(lost, StoreError::Lost { base: BASE, .. }), "{lost}");
+    disk.told.fails.store(false, Ordering::Release);
     assert!(store.staged(P).unwrap().is_empty());
     store.stage_at(P, BASE, 0, b"once more").unwrap();
+}
+
+/// Installs a copy that begins where its only extent does.
+fn install(store: &SegmentStore, staged: Staged) -> Result<Attempt, StoreError> {
+    let manifest = Manifest { start: BASE, ..manifest(vec![staged]) };
+    let attempt = Attempt::birth(manifest.source);
+    let position = manifest.position.clone();
+    let sidecar = Sidecar { start: BASE, hwm: BASE, position };
+    store.install(attempt, &sidecar, &manifest).map(|()| attempt)
+}
+
+/// H17: an installation whose sync fails discards the extent and whatever was made ready with it,
+/// and does not sync it again.
+#[test]
+fn h17_an_installation_hears_of_its_failed_sync_and_does_not_try_again() {
+    let (disk, store) = store();
+    let staged = store.stage_at(P, BASE, 0, &file_header(BASE)).unwrap();
+    store.probe(P, 0).unwrap();
+    disk.told.fails.store(true, Ordering::Release);
+    let lost = install(&store, staged);
+    assert!(matches!(lost, Err(StoreError::Lost { base: BASE, .. })), "{lost:?}");
+    disk.told.fails.store(false, Ordering::Release);
+    let again = install(&store, staged);
+    assert!(matches!(again, Err(StoreError::NotStaged { base: BASE })), "{again:?}");
+    assert_eq!(disk.told.syncs.load(Ordering::Acquire), 1, "it is not tried again");
+    let staged = store.stage_at(P, BASE, 0, &file_header(BASE)).unwrap();
+    let attempt = install(&store, staged).unwrap();
+    disk.disk.crash(crate::disk::mem::Keep::Nothing);
+    let found = SegmentStore::new(Arc::clone(&disk) as _, LogLimits::default()).unwrap();
+    assert_eq!(found.open(P, attempt).unwrap().bounds().end, BASE);
+}
+
+/// H17: a failure behind the writer of a copy whose end is torn is not lost with that end, which
+/// another handle cuts.
+#[test]
+fn h17_a_torn_end_does_not_hide_a_failure_behind_the_writer() {
+    let (disk, store) = store();
+    disk.told.fails.store(true, Ordering::Release);
+    let mut writer = store.stage_writer(P, BASE, 0).unwrap();
+    // The failure may come at once, or after this.
+    let _ = writer.write(&step());
+    let staged = writer.finish();
+    let lost = install(&store, staged);
+    assert!(matches!(lost, Err(StoreError::Lost { base: BASE, .. })), "{lost:?}");
+    assert_eq!(disk.told.syncs.load(Ordering::Acquire), 1, "it is not tried again");
+    assert!(store.staged(P).unwrap().is_empty());
+}
+
+/// H17: bytes that were cut off do not come back, though all that counts has been durable for long.
+#[test]
+fn h17_a_cut_is_durable_before_anybody_relies_on_it() {
+    let (disk, store) = store();
+    let staged = store.stage_at(P, BASE, 0, b"some bytes").unwrap();
+    store.checkpoint(&manifest(vec![staged])).unwrap();
+    let path = segment_path(&layout::staging_dir(P), BASE);
+    let file = disk.disk.open(&path, Open::Existing).unwrap();
+    file.write_at(staged.bytes.0, b", and of a write that nobody saw end").unwrap();
+    file.sync().unwrap();
+    drop(store.stage_writer(P, BASE, staged.bytes.0).unwrap());
+    store.checkpoint(&manifest(vec![staged])).unwrap();
+    disk.disk.crash(crate::disk::mem::Keep::Nothing);
+    let left = disk.disk.metadata(&path).unwrap().map(|found| found.bytes);
+    assert_eq!(left, Some(staged.bytes.0));
 }
 
 /// H20: a disk without space says so before a byte has come, and nothing has changed.
