@@ -85,7 +85,9 @@ pub use append::Appended;
 pub use check::Damage;
 pub use envelope::FormatError;
 pub use error::LogError;
-pub(crate) use listing::{READ_BYTES, check_segment, digest_of};
+#[cfg(feature = "net")]
+pub(crate) use listing::READ_BYTES;
+pub(crate) use listing::{check_segment, digest_of};
 pub(crate) use opening::Opening;
 pub(crate) use read::Upto;
 pub use record::Record;

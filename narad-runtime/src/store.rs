@@ -49,6 +49,7 @@ use narad_core::partition::{Boundary, Manifest, Recovered, Sidecar, Staged, Veri
 
 use crate::log::Record;
 
+#[cfg(feature = "net")]
 pub(crate) use behind::AHEAD_BYTES_MAX;
 pub use error::{Refusal, StoreError};
 pub use kept::{Kept, Receipt};

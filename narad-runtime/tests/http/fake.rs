@@ -209,12 +209,11 @@ pub(crate) fn member(id: &str, node: u64) -> MemberView {
 
 impl Node {
     fn barrier(&self, read: Read) -> Result<(), ServiceError> {
-        let mut state = self.cluster.state();
         if read == Read::Stale {
             return Ok(());
         }
-        state.barriers += 1;
-        if state.leaderless { Err(ServiceError::NoLeader) } else { Ok(()) }
+        self.cluster.change(|state| state.barriers += 1);
+        if self.cluster.state().leaderless { Err(ServiceError::NoLeader) } else { Ok(()) }
     }
 
     /// Does something with a partition, if this node owns it.

@@ -129,9 +129,12 @@ mod tests {
                 let so_far = |n: u32| given.iter().take(n as usize).filter(|given| **given).count();
                 assert_eq!(so_far(of), gives as usize);
                 for n in 0..of {
-                    let fair = f64::from(gives) * f64::from(n) / f64::from(of);
-                    let off = (f64::from(u32::try_from(so_far(n)).unwrap()) - fair).abs();
-                    assert!(off <= 1.0, "{gives} of {of} from {place}: {given:?}");
+                    // Both as many times as large, so that no division is needed.
+                    let (given_of, fair) = (so_far(n) * of as usize, (gives * n) as usize);
+                    assert!(
+                        given_of.abs_diff(fair) <= of as usize,
+                        "{gives} of {of} from {place}: {given:?}"
+                    );
                 }
             }
         }
