@@ -218,8 +218,9 @@ impl Slot {
     pub fn nack(&self, handle: Handle, delay: Duration) -> Result<(), SlotError> {
         let mut inner = self.lock();
         let (now, cursor) = self.acking(&mut inner)?;
+        let known = cursor.deadline().map(|deadline| deadline.at);
         cursor.nack(now, handle, delay)?;
-        self.tell(inner, now);
+        self.tell_sooner(inner, now, known);
         Ok(())
     }
 
@@ -232,7 +233,10 @@ impl Slot {
     pub fn extend(&self, handle: Handle, visibility: Duration) -> Result<Duration, SlotError> {
         let mut inner = self.lock();
         let (now, cursor) = self.acking(&mut inner)?;
-        Ok(cursor.extend(now, handle, visibility)?.since(now))
+        let known = cursor.deadline().map(|deadline| deadline.at);
+        let until = cursor.extend(now, handle, visibility)?;
+        self.tell_sooner(inner, now, known);
+        Ok(until.since(now))
     }
 
     /// Acknowledges a record by its offset, whoever has it now. `claimed` is the reign in which the
@@ -376,6 +380,17 @@ impl Slot {
     /// Tells those who wait, if a record has become free.
     fn tell(&self, mut inner: MutexGuard<'_, Inner>, now: Instant) {
         if inner.consumers.current().is_some_and(|cursor| cursor.wake(now)) {
+            self.release(inner);
+        }
+    }
+
+    /// Tells those who wait, if a record has become free, or will sooner than at the
+    /// [deadline](Self::consumer_deadline) that they wait for.
+    fn tell_sooner(&self, mut inner: MutexGuard<'_, Inner>, now: Instant, known: Option<Instant>) {
+        let Some(cursor) = inner.consumers.current() else { return };
+        let is_free = cursor.wake(now);
+        let next = cursor.deadline();
+        if is_free || next.is_some_and(|next| known.is_none_or(|known| next.at < known)) {
             self.release(inner);
         }
     }

@@ -37,6 +37,14 @@ fn whoever_watches_is_told_of_changes() {
         owner.slot.nack(handle(&reserved), Duration::ZERO).unwrap();
     });
     let (_, reserved) = owner.slot.reserve(1, SECOND).unwrap();
+    told("a record is kept for less long", &|owner| {
+        owner.slot.extend(handle(&reserved), SECOND / 2).unwrap();
+    });
+    told("a record is handed back for sooner", &|owner| {
+        owner.slot.nack(handle(&reserved), SECOND / 4).unwrap();
+    });
+    owner.clock.pass(SECOND / 4);
+    let (_, reserved) = owner.slot.reserve(1, SECOND).unwrap();
     told("a record is given back", &|owner| owner.slot.give_back(&reserved, Offset(0)));
     let (_, _reserved) = owner.slot.reserve(1, SECOND).unwrap();
     told("a reservation has run out", &|owner| {
