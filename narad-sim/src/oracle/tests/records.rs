@@ -301,6 +301,7 @@ fn a_node_that_does_not_leave_accepts() {
 fn a_node_that_has_room_accepts() {
     let most = u64::from(Config::new(1).backlog_records_max);
     let mut bench = Bench::cluster(3);
+    bench.run_node(2);
     bench.ingest(2, Route::Any, most - 1, &[11]);
     bench.tell(refused(N2, AcceptFault::Full));
     bench.holds();

@@ -232,7 +232,7 @@ pub(super) const FIRST: &[Plant] = &[
         bug: Bug::CopyNotSynced,
         name: "h17-copy-not-synced",
         rule: Rule::Hole(17),
-        place: "narad-runtime/src/store/staging.rs, Staging::sync_extent",
+        place: "narad-runtime/src/store/staging.rs, Unsynced::sync",
         removes: "Neither a checkpoint nor an installation syncs the bytes of a copy.",
         noticed_by: &["S1", "S3", "S8"],
         hint: "Power loss at the destination shortly after its flip.",

@@ -77,7 +77,7 @@ pub(super) const OTHER: &[Plant] = &[
         bug: Bug::InFlightNotCounted,
         name: "c28-in-flight-not-counted",
         rule: Rule::Slip,
-        place: "narad-core/src/plan/limits.rs, Running::new",
+        place: "narad-core/src/plan/limits.rs, Running::count",
         removes: "The planner starts moves without counting those in flight.",
         noticed_by: &["S14"],
         hint: "Let a node join a cluster with many partitions and slow copies.",
@@ -88,7 +88,7 @@ pub(super) const OTHER: &[Plant] = &[
         bug: Bug::HalfRoundedUp,
         name: "c29-half-rounded-up",
         rule: Rule::Slip,
-        place: "narad-core/src/plan/limits.rs, Running::new; \
+        place: "narad-core/src/plan/limits.rs, topic_max; \
          narad-core/src/metastore/apply/moves.rs, State::is_topic_busy",
         removes: "Half of a topic is rounded up: of three partitions two may be in flight.",
         noticed_by: &["S14"],
