@@ -9,20 +9,24 @@
 //! moment to come again: half of what the last one took, and never more than [`PATIENCE_MAX`]. Whoever
 //! produces alone is held back once at most, after the others have gone.
 
+#[cfg(all(test, shuttle))]
+mod schedules;
 #[cfg(test)]
 mod tests;
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::pin::Pin;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
+use crate::interleave::thread::{self, Thread};
+use crate::interleave::{Condvar, Mutex, MutexGuard};
+
 /// Longest time for which a write waits for more parts. Larger helps producers that are slow to come
-/// again only on disks that are slower still.
-const PATIENCE_MAX: Duration = Duration::from_millis(2);
+/// again only on disks that are slower still. (Where a scheduler draws the turns there is no time.)
+const PATIENCE_MAX: Duration = Duration::from_millis(if cfg!(shuttle) { 0 } else { 2 });
 
 /// What one producer hands in.
 pub(crate) trait Part {
@@ -270,7 +274,7 @@ impl<P: Part, A> Drop for Turn<'_, P, A> {
         queue.patience = (self.begun.elapsed() / 2).min(PATIENCE_MAX);
         let producers = queue.waiting.iter().filter(|waiting| waiting.takes_turns);
         // A thread that panics may be the next one as well.
-        let woken = if thread::panicking() { usize::MAX } else { 1 };
+        let woken = if std::thread::panicking() { usize::MAX } else { 1 };
         let next: Vec<Waker> =
             producers.filter_map(|waiting| waiting.reply.waker()).take(woken).collect();
         drop(queue);

@@ -61,6 +61,8 @@ pub mod http;
 #[cfg(feature = "log")]
 pub mod ingress;
 #[cfg(feature = "log")]
+mod interleave;
+#[cfg(feature = "log")]
 pub mod log;
 #[cfg(feature = "http")]
 pub mod metrics;

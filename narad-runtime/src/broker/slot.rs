@@ -10,12 +10,14 @@
 mod consumers;
 mod freezing;
 mod receive;
+#[cfg(all(test, shuttle))]
+mod schedules;
 #[cfg(test)]
 mod tests;
 mod watch;
 
 use std::fmt;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::task::Waker;
 
 use narad_core::cursor;
@@ -29,6 +31,7 @@ use narad_core::ids::{Epoch, Incarnation, Offset, PartitionId, Token};
 use narad_core::partition::{Capture, Listing, Staged};
 use narad_core::time::Instant;
 
+use crate::interleave::{Condvar, Mutex, MutexGuard};
 use crate::log::{Appended, LogError, Record, Retained, Retention};
 use crate::store::PartitionLog;
 use consumers::Consumers;

@@ -2,11 +2,11 @@
 
 use super::*;
 
-const LIMITS: Limits = Limits { write_bytes_max: 10, waiting_bytes_max: 20 };
+pub(super) const LIMITS: Limits = Limits { write_bytes_max: 10, waiting_bytes_max: 20 };
 
 /// A part with a kind and a size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Item(u8, usize);
+pub(super) struct Item(pub(super) u8, pub(super) usize);
 
 impl Part for Item {
     fn bytes(&self) -> usize {
@@ -18,7 +18,7 @@ impl Part for Item {
     }
 }
 
-type Items = Group<Item, usize>;
+pub(super) type Items = Group<Item, usize>;
 
 /// Answers with the number of parts that were written together.
 fn count(parts: Vec<Item>) -> Vec<usize> {

@@ -4,7 +4,7 @@
 //! Records are read outside of it, and what could not be read is given back.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use narad_core::cursor::{self, Acks, Answer, Cursor, Found, Handle, Lineage, Reserved, Taken};
@@ -14,6 +14,7 @@ use narad_core::partition::Position;
 use narad_core::time::Instant;
 
 use super::{Inner, Slot, SlotError};
+use crate::interleave::MutexGuard;
 use crate::log::{LogError, lock};
 use crate::store::PartitionLog;
 
@@ -354,7 +355,7 @@ impl Slot {
     ///
     /// [detached]: Self::detach
     pub fn store_position_in(&self, log: &dyn PartitionLog) -> Result<(), LogError> {
-        let _storing = lock(&self.storing);
+        let _storing = self.storing.lock().unwrap_or_else(PoisonError::into_inner);
         let position = self.lock().consumers.take_unsaved();
         let Some(position) = position else { return Ok(()) };
         let stored = log.set_position(position);

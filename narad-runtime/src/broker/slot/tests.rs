@@ -14,8 +14,8 @@ use crate::disk::MemDisk;
 use crate::disk::mem::Step;
 use crate::log::{LogLimits, SegmentLog};
 
-const LIFE: Incarnation = Incarnation(1);
-const EPOCH: Epoch = Epoch(1);
+pub(super) const LIFE: Incarnation = Incarnation(1);
+pub(super) const EPOCH: Epoch = Epoch(1);
 const PARTITION: PartitionId = PartitionId { topic: TopicId(7), index: 0 };
 
 struct Leased;
@@ -31,13 +31,13 @@ impl Standpoint for Leased {
     }
 }
 
-struct World {
+pub(super) struct World {
     disk: MemDisk,
-    slot: Slot,
+    pub(super) slot: Slot,
 }
 
 /// A slot that serves an empty log.
-fn serving() -> World {
+pub(super) fn serving() -> World {
     let disk = MemDisk::new();
     let dir = Path::new("log");
     SegmentLog::create(&disk, dir, Offset(0)).unwrap();
@@ -48,12 +48,12 @@ fn serving() -> World {
     World { disk, slot }
 }
 
-fn records(count: usize) -> Vec<Record> {
+pub(super) fn records(count: usize) -> Vec<Record> {
     vec![Record { value: "v".into(), ..Record::default() }; count]
 }
 
 /// Mints an operation id; those of two lives differ.
-fn ticket(life: u64) -> OpId {
+pub(super) fn ticket(life: u64) -> OpId {
     let mut host = Host::new(Incarnation(life), Duration::from_secs(1));
     let mut out = Effects::default();
     let data = Attempt::birth(NodeId(1));
