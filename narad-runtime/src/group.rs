@@ -19,6 +19,7 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
+use std::thread::panicking;
 use std::time::{Duration, Instant};
 
 use crate::interleave::thread::{self, Thread};
@@ -274,7 +275,7 @@ impl<P: Part, A> Drop for Turn<'_, P, A> {
         queue.patience = (self.begun.elapsed() / 2).min(PATIENCE_MAX);
         let producers = queue.waiting.iter().filter(|waiting| waiting.takes_turns);
         // A thread that panics may be the next one as well.
-        let woken = if std::thread::panicking() { usize::MAX } else { 1 };
+        let woken = if panicking() { usize::MAX } else { 1 };
         let next: Vec<Waker> =
             producers.filter_map(|waiting| waiting.reply.waker()).take(woken).collect();
         drop(queue);

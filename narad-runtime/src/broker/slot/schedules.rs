@@ -82,6 +82,46 @@ fn giving_up_and_letting_go_end() {
     });
 }
 
+/// Field fault 4: whoever waits for a freeze hears at once that it was given up, however long the
+/// append still takes.
+#[test]
+fn giving_up_does_not_wait_for_the_append() {
+    schedules(|| {
+        let (slot, _) = batcher();
+        let pending = slot.begin(Some(EPOCH)).unwrap();
+        slot.begin_freeze(ticket(1), EPOCH, LIFE);
+        let freezer = {
+            let slot = Arc::clone(&slot);
+            thread::spawn(move || slot.await_answer(ticket(1)))
+        };
+        slot.give_up(ticket(1));
+        assert!(freezer.join().unwrap().is_err());
+        let appended = pending.append(&records(1));
+        assert!(slot.finish(pending, appended).is_ok());
+    });
+}
+
+/// S2: nothing is appended to a log that was let go.
+#[test]
+fn letting_go_waits_for_the_append() {
+    schedules(|| {
+        let (slot, _) = batcher();
+        let appender = {
+            let slot = Arc::clone(&slot);
+            thread::spawn(move || {
+                let Ok(pending) = slot.begin(Some(EPOCH)) else { return };
+                thread::yield_now();
+                let appended = pending.append(&records(1));
+                slot.finish(pending, appended).unwrap();
+            })
+        };
+        let log = slot.detach().expect("it was open");
+        let end = log.bounds().end;
+        appender.join().unwrap();
+        assert_eq!(log.bounds().end, end);
+    });
+}
+
 /// S7: a reader that looks, and then waits for a change, sees everything that is committed.
 #[test]
 fn a_watcher_misses_nothing() {
