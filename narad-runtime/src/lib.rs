@@ -44,7 +44,7 @@ pub mod broker;
 pub mod cli;
 #[cfg(feature = "http")]
 pub mod client;
-#[cfg(feature = "net")]
+#[cfg(feature = "embed")]
 pub mod clock;
 #[cfg(feature = "log")]
 pub mod copy;
@@ -52,6 +52,8 @@ pub mod copy;
 pub mod demo;
 #[cfg(feature = "log")]
 pub mod disk;
+#[cfg(feature = "embed")]
+pub mod embed;
 #[cfg(feature = "log")]
 pub mod foreground;
 #[cfg(feature = "log")]
@@ -64,9 +66,11 @@ pub mod ingress;
 pub mod log;
 #[cfg(feature = "http")]
 pub mod metrics;
+#[cfg(any(feature = "raft", feature = "embed"))]
+pub mod mind;
 #[cfg(feature = "net")]
 pub mod net;
-#[cfg(feature = "net")]
+#[cfg(feature = "embed")]
 pub mod node_loop;
 #[cfg(feature = "raft")]
 pub mod raft;
