@@ -19,6 +19,7 @@ mod extents;
 mod follow;
 mod hands;
 mod ledger;
+pub mod memory;
 mod messages;
 mod metastore;
 mod names;
@@ -40,7 +41,7 @@ pub use ledger::{Folded, Ledger, LedgerError, Record};
 pub use metastore::{COMPACT_EVERY, DECISION_BYTES_MAX, Metastore, Proposed, Update, Watch};
 pub use narad::Narad;
 pub use note::BadNote;
-pub use peer::{Inbound, Kept as KeptReachable, MESSAGE_BYTES_MAX, Peer, Whom};
+pub use peer::{Inbound, KeptReachable, MESSAGE_BYTES_MAX, Peer, Whom};
 pub use seat::Committed;
 pub use store::{
     Kept, LOG_NAME_BYTES_MAX, NOTE_BYTES_MAX, PartitionStore, RECORD_BYTES_MAX, StoreFault, is_own,

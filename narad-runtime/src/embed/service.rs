@@ -1,5 +1,6 @@
 //! What a node answers to other nodes.
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -16,7 +17,8 @@ use super::seats::Seats;
 use crate::node_loop::{Letter, Mailbox, ReplyTo};
 use crate::wire::Wire;
 
-type Answerer = Box<dyn Fn(NodeId, Bytes) -> Option<Bytes> + Send + Sync>;
+type Answering = Pin<Box<dyn Future<Output = Option<Bytes>> + Send>>;
+type Answerer = Box<dyn Fn(NodeId, Bytes) -> Answering + Send + Sync>;
 
 /// What stands behind an [`Inbound`](super::Inbound).
 pub(super) enum Service {
@@ -27,16 +29,19 @@ pub(super) enum Service {
 }
 
 impl Service {
-    pub(super) fn of_function(
-        answer: impl Fn(NodeId, Bytes) -> Option<Bytes> + Send + Sync + 'static,
-    ) -> Self {
-        Self::Function(Box::new(answer))
+    pub(super) fn of_function<F>(
+        answer: impl Fn(NodeId, Bytes) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = Option<Bytes>> + Send + 'static,
+    {
+        Self::Function(Box::new(move |from, message| Box::pin(answer(from, message))))
     }
 
     pub(super) async fn answer(&self, from: NodeId, message: Bytes) -> Option<Bytes> {
         let (mailbox, seats, runtime) = match self {
             Self::Node { mailbox, seats, runtime } => (mailbox, seats, runtime),
-            Self::Function(function) => return function(from, message),
+            Self::Function(function) => return function(from, message).await,
         };
         let question = Question::decode(message).inspect_err(|error| {
             tracing::warn!(%from, %error, "dropped a message");
