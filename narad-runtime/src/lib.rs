@@ -44,14 +44,18 @@ pub mod broker;
 pub mod cli;
 #[cfg(feature = "http")]
 pub mod client;
-#[cfg(feature = "net")]
+#[cfg(feature = "embed")]
 pub mod clock;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 #[cfg(feature = "log")]
 pub mod copy;
 #[cfg(feature = "cli")]
 pub mod demo;
 #[cfg(feature = "log")]
 pub mod disk;
+#[cfg(feature = "embed")]
+pub mod embed;
 #[cfg(feature = "log")]
 pub mod foreground;
 #[cfg(feature = "log")]
@@ -66,9 +70,11 @@ mod interleave;
 pub mod log;
 #[cfg(feature = "http")]
 pub mod metrics;
+#[cfg(any(feature = "raft", feature = "embed"))]
+pub mod mind;
 #[cfg(feature = "net")]
 pub mod net;
-#[cfg(feature = "net")]
+#[cfg(feature = "embed")]
 pub mod node_loop;
 #[cfg(feature = "raft")]
 pub mod raft;

@@ -20,35 +20,11 @@ use narad_core::node::{Effect, Event, Node, Operation, Outcome, Stop};
 use narad_core::time::Instant;
 
 use self::committed::event_of;
+pub use crate::mind::Input;
 use crate::raft::{
     OfferError, Outgoing, Output, Raft, RaftError, RaftStore, ReadId, Restored, Voice,
 };
 use crate::wire::{DecodeError, Wire};
-
-/// What a replica is told.
-#[derive(Debug)]
-pub enum Input<'a> {
-    /// One tick of Raft's clock has passed.
-    Tick,
-    /// A peer's Raft message; who sent it is known from the connection.
-    Message {
-        /// The peer.
-        from: NodeId,
-        /// The message.
-        bytes: &'a [u8],
-    },
-    /// A peer could not be reached.
-    Unreachable(NodeId),
-    /// A snapshot has arrived at a peer, or has not.
-    SnapshotSent {
-        /// The peer.
-        to: NodeId,
-        /// Whether it has arrived.
-        arrived: bool,
-    },
-    /// Something for the node machine.
-    Event(Box<Event>),
-}
 
 /// What a replica asks of its driver.
 #[derive(Debug, Default)]

@@ -256,7 +256,7 @@ impl Server {
             Box::new(clerk),
             Box::new(recorder),
         )
-        .spawn(actions)
+        .begin(actions)
         .map_err(ServerError::Thread)?;
 
         let http_addr = local(&http)?;

@@ -4,17 +4,29 @@ use std::fmt;
 use std::sync::mpsc::Sender;
 
 use bytes::Bytes;
+#[cfg(feature = "net")]
 use narad_core::dispatch::Waybill;
 use narad_core::effects::OpId;
 use narad_core::ids::{NodeId, PartitionId};
-use narad_core::node::{Ask, AskError, Node, Outcome, Said};
-use narad_core::peer::Request;
+use narad_core::node::{Ask, AskError, Event, Node, Outcome, Said};
+use narad_core::peer::{Answer, Request};
 use tokio::sync::oneshot;
 
+#[cfg(feature = "net")]
 use crate::net::{Inbound, ReplySender};
 
 /// Where the answer to an ask goes.
 pub(super) type AskReply = oneshot::Sender<Result<Said, AskError>>;
+
+/// Where the answer to a peer's request goes. Dropped, it tells the peer that none will come.
+#[derive(Debug)]
+pub enum ReplyTo {
+    /// Over the connection on which the request came.
+    #[cfg(feature = "net")]
+    Connection(ReplySender),
+    /// To whoever handed the request in.
+    Caller(oneshot::Sender<Answer>),
+}
 
 /// One thing that reaches a node.
 pub enum Letter {
@@ -43,7 +55,7 @@ pub enum Letter {
         /// What.
         request: Request,
         /// Where the answer goes.
-        reply: ReplySender,
+        reply: ReplyTo,
     },
     /// An operator or client asks.
     Ask {
@@ -52,9 +64,12 @@ pub enum Letter {
         /// Where the answer goes.
         reply: AskReply,
     },
+    /// Something for the machines that needs no answer: what the log has decided, or who leads it.
+    Event(Box<Event>),
     /// A live log has failed.
     Poisoned(PartitionId),
     /// Records are durable in the ingress log.
+    #[cfg(feature = "net")]
     Accepted(Vec<Waybill>),
     /// Somebody wants to look at the node.
     Query(Box<dyn FnOnce(&Node) + Send>),
@@ -73,7 +88,9 @@ impl fmt::Debug for Letter {
             Self::Done(..) => "Done",
             Self::Request { .. } => "Request",
             Self::Ask { .. } => "Ask",
+            Self::Event(_) => "Event",
             Self::Poisoned(_) => "Poisoned",
+            #[cfg(feature = "net")]
             Self::Accepted(_) => "Accepted",
             Self::Query(_) => "Query",
             Self::Finish => "Finish",
@@ -147,6 +164,7 @@ impl NodeHandle {
     }
 
     /// Tells the node what is durable in its ingress log: each record once, in order.
+    #[cfg(feature = "net")]
     pub fn accepted(&self, waybills: Vec<Waybill>) {
         // A node that has stopped finds them when it starts.
         drop(self.mailbox.post(Letter::Accepted(waybills)));
@@ -166,32 +184,34 @@ impl NodeHandle {
         drop(self.mailbox.post(Letter::Stop));
     }
 
-    pub(super) fn mailbox(&self) -> Mailbox {
+    pub(crate) fn mailbox(&self) -> Mailbox {
         self.mailbox.clone()
     }
 }
 
 /// Where letters to a node are posted.
 #[derive(Clone, Debug)]
-pub(super) struct Mailbox(Sender<Letter>);
+pub(crate) struct Mailbox(Sender<Letter>);
 
 impl Mailbox {
-    pub(super) fn post(&self, letter: Letter) -> Result<(), Stopped> {
+    pub(crate) fn post(&self, letter: Letter) -> Result<(), Stopped> {
         self.0.send(letter).map_err(|_| Stopped)
     }
 
-    pub(super) fn done(&self, op: OpId, outcome: Outcome) {
+    pub(crate) fn done(&self, op: OpId, outcome: Outcome) {
         // A node that has stopped waits for nothing.
         drop(self.post(Letter::Done(op, outcome)));
     }
 }
 
+#[cfg(feature = "net")]
 impl Inbound for NodeHandle {
     fn raft(&self, from: NodeId, bytes: Bytes) {
         drop(self.mailbox.post(Letter::Raft { from, bytes }));
     }
 
     fn request(&self, from: Option<NodeId>, request: Request, reply: ReplySender) {
+        let reply = ReplyTo::Connection(reply);
         drop(self.mailbox.post(Letter::Request { from, request, reply }));
     }
 
