@@ -226,7 +226,7 @@ impl Session {
     }
 
     /// Remembers a head, unless it contradicts what was known before it was asked for.
-    pub(crate) fn note(
+    fn note(
         &self,
         shown: Option<Head>,
         before: Option<Head>,
@@ -238,11 +238,18 @@ impl Session {
                 return Err(EtcdError::WentBack { shown: index, known: known.index });
             }
         }
-        let mut furthest = self.furthest.lock().unwrap_or_else(PoisonError::into_inner);
-        if furthest.is_none_or(|known| known.index < index) {
-            *furthest = shown;
+        if let Some(head) = shown {
+            self.remember(head);
         }
         Ok(index)
+    }
+
+    /// Remembers a head, if it is further than those before.
+    pub(crate) fn remember(&self, head: Head) {
+        let mut furthest = self.furthest.lock().unwrap_or_else(PoisonError::into_inner);
+        if furthest.is_none_or(|known| known.index < head.index) {
+            *furthest = Some(head);
+        }
     }
 
     /// Says that etcd is as it should be.

@@ -157,7 +157,8 @@ impl View {
     }
 
     /// Goes on from a transaction that was applied, at this revision.
-    pub(crate) fn advance(&mut self, plan: Plan, revision: Option<i64>) {
+    pub(crate) fn advance(&mut self, session: &Session, plan: Plan, revision: Option<i64>) {
+        session.remember(Head { index: plan.last, tag: plan.tag });
         if self.ledger.is_some() && plan.ledger.is_none() {
             self.index = plan.last;
             self.give_up(&"a record that is none of Narad's");

@@ -8,6 +8,8 @@ use async_trait::async_trait;
 use etcd_client::{EventType, WatchFilterType, WatchOptions, WatchResponse, WatchStream};
 use narad_core::ids::LogIndex;
 use narad_runtime::embed::{Update, Watch};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
 use crate::encoding::Kept;
 use crate::error::EtcdError;
@@ -17,11 +19,46 @@ use crate::snapshot;
 /// A stream that has been silent for so long is doubted: what it should have shown is read.
 const DOUBT_AFTER: Duration = Duration::from_secs(5);
 
-/// Reads what is there, then follows; reads again whenever following may have left something out.
-///
-/// Every `await` is followed by the change of state that it is for, so that dropping a `next` that waits
-/// loses nothing.
+/// Updates that wait to be asked for; more wait in etcd.
+const WAITING_MAX: usize = 64;
+
+/// A watch, as Narad has it: a task of its own reads on, so that whoever asks for the next update may
+/// change their mind at any time.
 pub(crate) struct EtcdWatch {
+    updates: mpsc::Receiver<Update>,
+    reading: JoinHandle<()>,
+}
+
+impl EtcdWatch {
+    pub(crate) fn new(session: Arc<Session>, after: LogIndex, seed: u64) -> Self {
+        let (sender, updates) = mpsc::channel(WAITING_MAX);
+        let mut reader = Reader::new(session, after, seed);
+        let reading = tokio::spawn(async move {
+            while let Some(update) = reader.next().await {
+                if sender.send(update).await.is_err() {
+                    return;
+                }
+            }
+        });
+        Self { updates, reading }
+    }
+}
+
+#[async_trait]
+impl Watch for EtcdWatch {
+    async fn next(&mut self) -> Option<Update> {
+        self.updates.recv().await
+    }
+}
+
+impl Drop for EtcdWatch {
+    fn drop(&mut self) {
+        self.reading.abort();
+    }
+}
+
+/// Reads what is there, then follows; reads again whenever following may have left something out.
+struct Reader {
     session: Arc<Session>,
     /// The last place that was shown or waits to be.
     at: LogIndex,
@@ -31,10 +68,34 @@ pub(crate) struct EtcdWatch {
     pause: Pause,
 }
 
-impl EtcdWatch {
-    pub(crate) fn new(session: Arc<Session>, after: LogIndex, seed: u64) -> Self {
+impl Reader {
+    fn new(session: Arc<Session>, after: LogIndex, seed: u64) -> Self {
         let pause = Pause::new(seed);
         Self { session, at: after, waiting: VecDeque::new(), stream: None, pause }
+    }
+
+    /// Returns the next update; nothing if there is no use in waiting for one.
+    async fn next(&mut self) -> Option<Update> {
+        loop {
+            if let Some(update) = self.waiting.pop_front() {
+                return Some(update);
+            }
+            match self.step().await {
+                Ok(()) => {
+                    self.pause.reset();
+                    self.session.is_well();
+                }
+                Err(error) => {
+                    self.stream = None;
+                    let may_pass = error.may_pass();
+                    self.session.is_ill(error);
+                    if !may_pass {
+                        return None;
+                    }
+                    self.pause.wait().await;
+                }
+            }
+        }
     }
 
     /// Makes one step: a read, the beginning of a stream, or something from it.
@@ -120,31 +181,5 @@ impl EtcdWatch {
     fn push(&mut self, update: Update) {
         self.at = update.index();
         self.waiting.push_back(update);
-    }
-}
-
-#[async_trait]
-impl Watch for EtcdWatch {
-    async fn next(&mut self) -> Option<Update> {
-        loop {
-            if let Some(update) = self.waiting.pop_front() {
-                return Some(update);
-            }
-            match self.step().await {
-                Ok(()) => {
-                    self.pause.reset();
-                    self.session.is_well();
-                }
-                Err(error) => {
-                    self.stream = None;
-                    let may_pass = error.may_pass();
-                    self.session.is_ill(error);
-                    if !may_pass {
-                        return None;
-                    }
-                    self.pause.wait().await;
-                }
-            }
-        }
     }
 }

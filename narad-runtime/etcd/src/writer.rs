@@ -168,7 +168,7 @@ impl Writer {
             let error = match self.session.transact(plan.txn.clone()).await {
                 Ok(answer) if answer.succeeded() => {
                     let (first, revision) = (plan.first, answer.header().map(|it| it.revision()));
-                    self.view.advance(plan, revision);
+                    self.view.advance(&self.session, plan, revision);
                     return Judged::Verdict(Verdict::Applied(first));
                 }
                 Ok(answer) => match self.session.seen(self.view.index, before, &answer) {
