@@ -46,6 +46,8 @@ pub mod cli;
 pub mod client;
 #[cfg(feature = "embed")]
 pub mod clock;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 #[cfg(feature = "log")]
 pub mod copy;
 #[cfg(feature = "cli")]

@@ -1,6 +1,7 @@
 //! The second seam: what decides.
 
 use std::fmt;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -48,6 +49,26 @@ pub trait Metastore: Send + Sync + fmt::Debug + 'static {
     /// Narad offers one every [`COMPACT_EVERY`] records, from any node. Does nothing by default.
     async fn compact(&self, index: LogIndex, state: Bytes) {
         drop((index, state));
+    }
+}
+
+/// A metastore that others have a hold of, too.
+#[async_trait]
+impl<T: Metastore + ?Sized> Metastore for Arc<T> {
+    async fn propose(&self, record: Bytes) -> Proposed {
+        (**self).propose(record).await
+    }
+
+    async fn barrier(&self) -> Option<LogIndex> {
+        (**self).barrier().await
+    }
+
+    async fn watch(&self, after: LogIndex) -> Box<dyn Watch> {
+        (**self).watch(after).await
+    }
+
+    async fn compact(&self, index: LogIndex, state: Bytes) {
+        (**self).compact(index, state).await;
     }
 }
 

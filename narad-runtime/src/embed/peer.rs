@@ -1,6 +1,7 @@
 //! The third seam: how nodes reach one another.
 
 use std::fmt;
+use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -45,6 +46,22 @@ pub trait Peer: Send + Sync + fmt::Debug + 'static {
     async fn stop(&self) {}
 }
 
+/// Connections that others have a hold of, too.
+#[async_trait]
+impl<T: Peer + ?Sized> Peer for Arc<T> {
+    async fn start(&self, inbound: Inbound) -> Result<(), String> {
+        (**self).start(inbound).await
+    }
+
+    async fn call(&self, to: &Whom, message: Bytes) -> Result<Bytes, CallFault> {
+        (**self).call(to, message).await
+    }
+
+    async fn stop(&self) {
+        (**self).stop().await;
+    }
+}
+
 /// Longest message between nodes, in bytes.
 pub const MESSAGE_BYTES_MAX: usize = 16 << 20;
 
@@ -64,7 +81,7 @@ pub struct Whom {
 #[derive(Clone)]
 pub struct Inbound {
     pub(super) me: Whom,
-    pub(super) service: std::sync::Weak<Service>,
+    pub(super) service: Weak<Service>,
 }
 
 impl fmt::Debug for Inbound {
@@ -89,20 +106,26 @@ impl Inbound {
     /// Makes the way to a node that does nothing but hand messages to a function: for tests of a
     /// transport, without a node behind it.
     #[must_use]
-    pub fn to_function(
+    pub fn to_function<F>(
         me: Whom,
-        answer: impl Fn(NodeId, Bytes) -> Option<Bytes> + Send + Sync + 'static,
-    ) -> (Self, Kept) {
-        let service = std::sync::Arc::new(Service::of_function(answer));
-        (Self { me, service: std::sync::Arc::downgrade(&service) }, Kept(service))
+        answer: impl Fn(NodeId, Bytes) -> F + Send + Sync + 'static,
+    ) -> (Self, KeptReachable)
+    where
+        F: Future<Output = Option<Bytes>> + Send + 'static,
+    {
+        let service = Arc::new(Service::of_function(answer));
+        (Self { me, service: Arc::downgrade(&service) }, KeptReachable { service })
     }
 }
 
 /// Keeps a node that was made by [`Inbound::to_function`] reachable until it is dropped.
-pub struct Kept(#[expect(dead_code, reason = "it is held, not used")] std::sync::Arc<Service>);
+pub struct KeptReachable {
+    service: Arc<Service>,
+}
 
-impl fmt::Debug for Kept {
+impl fmt::Debug for KeptReachable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Kept").finish_non_exhaustive()
+        let askers = Arc::weak_count(&self.service);
+        f.debug_struct("KeptReachable").field("ways", &askers).finish()
     }
 }

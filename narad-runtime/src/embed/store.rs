@@ -1,6 +1,7 @@
 //! The first seam: where an embedder keeps records.
 
 use std::fmt;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -107,6 +108,46 @@ pub trait PartitionStore: Send + Sync + fmt::Debug + 'static {
     ///
     /// If the store fails; the log is there then, whole.
     async fn remove(&self, log: &str) -> Result<(), StoreFault>;
+}
+
+/// A store that others have a hold of, too.
+#[async_trait]
+impl<T: PartitionStore + ?Sized> PartitionStore for Arc<T> {
+    async fn list(&self) -> Result<Vec<String>, StoreFault> {
+        (**self).list().await
+    }
+
+    async fn open(&self, log: &str) -> Result<Option<Kept>, StoreFault> {
+        (**self).open(log).await
+    }
+
+    async fn create(&self, log: &str, start: Offset, note: Bytes) -> Result<(), StoreFault> {
+        (**self).create(log, start, note).await
+    }
+
+    async fn append(&self, log: &str, at: Offset, records: &[Bytes]) -> Result<(), StoreFault> {
+        (**self).append(log, at, records).await
+    }
+
+    async fn read(&self, log: &str, from: Offset, most: usize) -> Result<Vec<Bytes>, StoreFault> {
+        (**self).read(log, from, most).await
+    }
+
+    async fn cut(&self, log: &str, end: Offset) -> Result<(), StoreFault> {
+        (**self).cut(log, end).await
+    }
+
+    async fn write_note(&self, log: &str, note: Bytes) -> Result<(), StoreFault> {
+        (**self).write_note(log, note).await
+    }
+
+    async fn rename(&self, log: &str, to: &str) -> Result<(), StoreFault> {
+        (**self).rename(log, to).await
+    }
+
+    async fn remove(&self, log: &str) -> Result<(), StoreFault> {
+        (**self).remove(log).await
+    }
 }
 
 /// Longest name of a log, in bytes.
