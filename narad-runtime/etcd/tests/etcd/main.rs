@@ -8,6 +8,8 @@ mod access;
 mod broken;
 mod compaction;
 mod foreign;
+mod kit;
+mod moves;
 mod outcomes;
 mod proxy;
 mod rows;
