@@ -1,0 +1,75 @@
+//! Servers that are full, stand still, or of whom some are gone.
+
+use std::process::Command;
+use std::time::Duration;
+
+use bytes::Bytes;
+use narad_core::ids::LogIndex;
+use narad_runtime::embed::{Metastore, Proposed};
+
+use crate::server::Server;
+use crate::{applied, records};
+
+/// A server that has no room says so; what it promised not to have taken is not there, and what it has
+/// taken, although it complained, is.
+#[tokio::test]
+async fn a_full_server_takes_nothing_in_secret() {
+    let server = Server::start_with(&["--quota-backend-bytes", "20000000"]).await;
+    let metastore = server.metastore().await;
+    let (mut taken, mut refused) = (Vec::new(), 0);
+    for number in 0..60_u8 {
+        let record = Bytes::from(vec![number; 1 << 20]);
+        match metastore.propose(record).await {
+            Proposed::Applied(index) => {
+                assert_eq!(index, LogIndex(u64::try_from(taken.len()).unwrap() + 1));
+                taken.push(number);
+            }
+            Proposed::Rejected { reason } => {
+                assert!(reason.contains("no room"), "{reason}");
+                refused += 1;
+                if refused == 3 {
+                    break;
+                }
+            }
+            Proposed::Unknown => panic!("every answer came"),
+        }
+    }
+    assert_eq!(refused, 3, "it was full in the end");
+    let head = metastore.barrier().await.unwrap();
+    assert_eq!(head.0, u64::try_from(taken.len()).unwrap());
+    let kept: Vec<u8> = records(&metastore, 0, head.0).await.iter().map(|record| record[0]).collect();
+    assert_eq!(kept, taken);
+}
+
+/// A server that stands still is no server; what was asked of it then happens once at most.
+#[tokio::test]
+async fn a_server_that_stands_still_leaves_outcomes_open() {
+    let server = Server::start().await;
+    let metastore = server
+        .builder("narad")
+        .request_timeout(Duration::from_millis(200))
+        .patience(Duration::from_secs(1));
+    let metastore = metastore.connect().await.unwrap();
+    applied(&metastore, "before").await;
+    server.signal("STOP");
+    assert_eq!(metastore.propose("during".into()).await, Proposed::Unknown);
+    assert_eq!(metastore.barrier().await, None);
+    server.signal("CONT");
+    let after = loop {
+        if let Proposed::Applied(index) = metastore.propose("after".into()).await {
+            break index;
+        }
+    };
+    let kept = records(&metastore, 0, after.0).await;
+    assert!(kept.iter().filter(|record| **record == "during").count() <= 1, "{kept:?}");
+    assert_eq!(kept.first(), Some(&Bytes::from("before")));
+    assert_eq!(kept.last(), Some(&Bytes::from("after")));
+}
+
+/// Sends a signal.
+impl Server {
+    fn signal(&self, signal: &str) {
+        let pid = self.process_id().to_string();
+        assert!(Command::new("kill").args(["-s", signal, &pid]).status().unwrap().success());
+    }
+}

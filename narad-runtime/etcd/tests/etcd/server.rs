@@ -1,0 +1,129 @@
+//! One etcd of a test's own.
+
+use std::fs::File;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use etcd_client::Client;
+use narad_etcd::{Builder, EtcdMetastore};
+use tempfile::TempDir;
+
+use crate::PATIENCE;
+
+/// A server, on ports and in a directory of its own; killed when it is dropped.
+pub(crate) struct Server {
+    dir: TempDir,
+    client_port: u16,
+    peer_port: u16,
+    arguments: Vec<String>,
+    process: Option<Child>,
+}
+
+impl Server {
+    /// Starts one and waits until it answers.
+    pub(crate) async fn start() -> Self {
+        Self::start_with(&[]).await
+    }
+
+    /// Starts one with further arguments.
+    pub(crate) async fn start_with(arguments: &[&str]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        // Both at once, so that they differ.
+        let ports: Vec<_> = (0..2).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+        let port = |at: usize| ports[at].local_addr().unwrap().port();
+        let (client_port, peer_port) = (port(0), port(1));
+        drop(ports);
+        let arguments = arguments.iter().map(|it| (*it).to_owned()).collect();
+        let mut server = Self { dir, client_port, peer_port, arguments, process: None };
+        server.restart().await;
+        server
+    }
+
+    /// Starts it again and waits until it answers.
+    pub(crate) async fn restart(&mut self) {
+        self.spawn();
+        self.builder("probe").connect().await.map(drop).unwrap_or_else(|error| {
+            let log = std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default();
+            panic!("etcd did not start: {error}\n{log}")
+        });
+    }
+
+    /// Starts its process.
+    pub(crate) fn spawn(&mut self) {
+        self.kill();
+        let log = File::options().create(true).append(true).open(self.dir.path().join("log"));
+        let log = log.unwrap();
+        let (client, peer) = (self.endpoint(), format!("http://127.0.0.1:{}", self.peer_port));
+        let process = Command::new("etcd")
+            .args(["--name", "one", "--data-dir"])
+            .arg(Path::new(self.dir.path()).join("data"))
+            .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
+            .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
+            .args(["--initial-cluster", &format!("one={peer}")])
+            // A killed process loses nothing that it has written.
+            .args(["--unsafe-no-fsync", "--log-level", "error", "--logger", "zap"])
+            .args(["--heartbeat-interval", "50", "--election-timeout", "500"])
+            .args(&self.arguments)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn();
+        self.process = Some(process.expect("etcd is installed (Debian: apt-get install etcd-server)"));
+    }
+
+    /// Kills it, as `kill -9` does.
+    pub(crate) fn kill(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            process.kill().unwrap();
+            process.wait().unwrap();
+        }
+    }
+
+    pub(crate) fn process_id(&self) -> u32 {
+        self.process.as_ref().unwrap().id()
+    }
+
+    pub(crate) const fn port(&self) -> u16 {
+        self.client_port
+    }
+
+    pub(crate) fn endpoint(&self) -> String {
+        format!("http://127.0.0.1:{}", self.client_port)
+    }
+
+    /// Begins a metastore under a prefix that waits long for this server.
+    pub(crate) fn builder(&self, prefix: &str) -> Builder {
+        EtcdMetastore::builder([self.endpoint()]).prefix(prefix).patience(PATIENCE)
+    }
+
+    /// Connects a metastore under the prefix `narad`.
+    pub(crate) async fn metastore(&self) -> EtcdMetastore {
+        self.builder("narad").connect().await.unwrap()
+    }
+
+    /// Connects a client of etcd's own.
+    pub(crate) async fn client(&self) -> Client {
+        let options = narad_etcd::ConnectOptions::new().with_timeout(Duration::from_secs(20));
+        Client::connect([self.endpoint()], Some(options)).await.unwrap()
+    }
+
+    /// Returns what is under a key.
+    pub(crate) async fn value(&self, key: &str) -> Option<String> {
+        let got = self.client().await.get(key, None).await.unwrap();
+        got.kvs().first().map(|kv| kv.value_str().unwrap().to_owned())
+    }
+
+    /// Returns how many keys begin so.
+    pub(crate) async fn count(&self, prefix: &str) -> i64 {
+        let options = etcd_client::GetOptions::new().with_prefix().with_count_only();
+        self.client().await.get(prefix, Some(options)).await.unwrap().count()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
