@@ -44,6 +44,10 @@ pub(super) enum Action {
     /// The leader declares a node dead that it has not heard of for long enough.
     MarkDead(u8),
     Cancel,
+    /// An operator gives up what the dead owner has.
+    Declare,
+    /// An operator deletes the topic.
+    Delete,
     /// Time passes although something else could happen.
     Expire,
 }
@@ -61,6 +65,8 @@ impl Action {
             | Self::Cut(_)
             | Self::Isolate(_)
             | Self::Cancel
+            | Self::Declare
+            | Self::Delete
             | Self::MarkDead(_)
             | Self::Expire => true,
             Self::Apply(_)
@@ -170,6 +176,12 @@ impl World {
         }
         if self.row().is_some_and(|row| row.target.is_some()) {
             faults.push((budget.cancels, Action::Cancel));
+        }
+        if self.loss().is_some() {
+            faults.push((budget.declares, Action::Declare));
+        }
+        if self.row().is_some() {
+            faults.push((budget.deletes, Action::Delete));
         }
         if !quiet {
             faults.push((budget.expiries, Action::Expire));
