@@ -33,7 +33,6 @@ impl Budget {
             expiries: most(self.expiries),
             cuts: most(self.cuts),
             kills: most(self.kills),
-            declares: most(self.declares),
             deletes: most(self.deletes),
             pauses: if quiet { 0 } else { self.pauses },
             ..self

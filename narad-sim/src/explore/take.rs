@@ -319,6 +319,7 @@ impl World {
             Command::DeclareLost { partition, expect, generation, to, data, end, receipt };
         if let Reply::Applied(Applied::Won(epoch)) = self.command(declare) {
             self.may_show(epoch, end.0);
+            self.ghost.edit().declared = epoch;
         }
     }
 
