@@ -34,11 +34,27 @@ pub enum Canon {
     ForcePromote,
     /// A node is emptied and taken out.
     Drain,
+    /// An old owner comes back with records that nobody else has.
+    Salvage,
+    /// The records of a dead owner are given up, and it comes back all the same.
+    DeclareLost,
+    /// A topic is deleted in the middle of a move, and another of its name comes.
+    DeleteTopic,
+    /// Another node leads when a move is about to flip.
+    Election,
 }
 
 impl Canon {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Move, Self::ForcePromote, Self::Drain];
+    pub const ALL: [Self; 7] = [
+        Self::Move,
+        Self::ForcePromote,
+        Self::Drain,
+        Self::Salvage,
+        Self::DeclareLost,
+        Self::DeleteTopic,
+        Self::Election,
+    ];
 
     /// Returns its scenario.
     ///
@@ -53,6 +69,14 @@ impl Canon {
                 ("force-promote", include_str!("../scenarios/canonical/force-promote.toml"))
             }
             Self::Drain => ("drain", include_str!("../scenarios/canonical/drain.toml")),
+            Self::Salvage => ("salvage", include_str!("../scenarios/canonical/salvage.toml")),
+            Self::DeclareLost => {
+                ("declare-lost", include_str!("../scenarios/canonical/declare-lost.toml"))
+            }
+            Self::DeleteTopic => {
+                ("delete-topic", include_str!("../scenarios/canonical/delete-topic.toml"))
+            }
+            Self::Election => ("election", include_str!("../scenarios/canonical/election.toml")),
         };
         Scenario::parse(text, name).expect("a canonical scenario is a scenario")
     }
@@ -60,7 +84,12 @@ impl Canon {
     /// The machines that are crashed: the source, a destination, and who may lead.
     const fn machines(self) -> &'static [u32] {
         match self {
-            Self::Move | Self::Drain => &[1, 2, 3],
+            Self::Move
+            | Self::Drain
+            | Self::Salvage
+            | Self::DeclareLost
+            | Self::DeleteTopic
+            | Self::Election => &[1, 2, 3],
             // The source is dead as it is.
             Self::ForcePromote => &[2, 3],
         }
@@ -118,7 +147,7 @@ pub struct Failed {
 
 /// How long a machine that was crashed stays down.
 const DOWN: Duration = Duration::from_millis(400);
-/// How long after the end of the last move crashes still matter.
+/// How long after the last thing that ends one of them crashes still matter.
 const AFTERMATH: Duration = Duration::from_millis(300);
 
 impl Point {
@@ -172,9 +201,10 @@ pub fn points(canon: Canon) -> Vec<Point> {
         first_steps.get_or_insert_with(|| now_steps.clone());
         let mut summary = Summary::default();
         world.oracle.summarise(&mut summary);
-        let retired = world.recorder.commands_of("retire");
-        if summary.moves_done + retired > done {
-            done = summary.moves_done + retired;
+        let ends = ["retire", "declare-lost", "reclaim-ready", "delete-topic", "assign-partition"];
+        let ended: u64 = ends.iter().map(|command| world.recorder.commands_of(command)).sum();
+        if summary.moves_done + ended > done {
+            done = summary.moves_done + ended;
             last_done = world.now;
         }
         if let Some(machine) = world.touched {

@@ -12,7 +12,7 @@
 //! ```text
 //!            apply, carry out, deliver, append, acknowledge, plan      (goes on by itself)
 //!   state ──▶ crash, restart, cut, heal, lose, delay, duplicate,       (faults, by budget)
-//!            cancel, declare dead, let time pass
+//!            cancel, declare dead or lost, delete, let time pass
 //!        ──▶ next states, each judged: S1 S2 S3 S4 S6 S8 S9 S10 S16 S18, and L1 L2 where a path ends
 //! ```
 //!
@@ -38,7 +38,7 @@
 //!
 //! # Divergence from reality
 //!
-//! The log leads itself: no election, no deposed leader; a proposal is committed at most once,
+//! The log leads itself: no election, no deposed leader (sweeps and crash points have those); a proposal is committed at most once,
 //! unless it is duplicated, and at any later time. Operations that touch no disk are carried out at
 //! once (see `explore/driver.rs`; [`Order::Fine`] makes each an event of its own). An append is
 //! durable at once or not at all. All clocks are one.
@@ -138,6 +138,12 @@ pub struct Options {
     /// Moves that are cancelled; what is planned next counts as a move of its own.
     #[arg(long, default_value_t = 1)]
     pub cancels: u8,
+    /// Times at which an operator gives up what a dead owner has (H39).
+    #[arg(long, default_value_t = 1)]
+    pub declares: u8,
+    /// Times at which an operator deletes the topic (H26, H47); a move of it is over then.
+    #[arg(long, default_value_t = 1)]
+    pub deletes: u8,
     /// Pauses that are waited for on one path when nothing else can happen.
     #[arg(long, default_value_t = 4)]
     pub pauses: u8,
@@ -167,6 +173,8 @@ impl Default for Options {
             kills: 1,
             cuts: 1,
             cancels: 1,
+            declares: 1,
+            deletes: 1,
             pauses: 4,
             order: Order::Prompt,
             states_max: 20_000_000,
@@ -189,6 +197,8 @@ impl Options {
             expiries: self.expiries,
             kills: self.kills,
             cuts: self.cuts,
+            declares: self.declares,
+            deletes: self.deletes,
             pauses: self.pauses,
         }
     }

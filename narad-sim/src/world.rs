@@ -34,6 +34,7 @@ pub(crate) mod replica;
 pub(crate) mod script;
 mod serve;
 pub(crate) mod setup;
+mod skip;
 mod traffic;
 mod view;
 

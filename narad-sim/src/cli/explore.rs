@@ -21,7 +21,7 @@ use crate::outcome::Violation;
 #[command(after_help = "Examples:
   narad-sim explore                                    two faults of any kind, anywhere
   narad-sim explore --nodes 3 --records 2 --faults 1 --json
-  narad-sim explore --crash-points                     a move, a promotion, a drain, crashed everywhere
+  narad-sim explore --crash-points                     seven plain runs, crashed everywhere
   narad-sim explore --crash-points move --out broken")]
 pub struct ExploreArgs {
     /// The bounds.

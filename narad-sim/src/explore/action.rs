@@ -23,6 +23,8 @@ pub(super) enum Action {
     /// A late message arrives.
     Arrive(u8),
     CatchUp(u8),
+    /// An operator gives up what the dead owner has.
+    Declare,
     /// Nothing else can happen: time passes.
     Pause,
     // What follows are faults.
@@ -44,6 +46,8 @@ pub(super) enum Action {
     /// The leader declares a node dead that it has not heard of for long enough.
     MarkDead(u8),
     Cancel,
+    /// An operator deletes the topic.
+    Delete,
     /// Time passes although something else could happen.
     Expire,
 }
@@ -61,6 +65,7 @@ impl Action {
             | Self::Cut(_)
             | Self::Isolate(_)
             | Self::Cancel
+            | Self::Delete
             | Self::MarkDead(_)
             | Self::Expire => true,
             Self::Apply(_)
@@ -74,6 +79,7 @@ impl Action {
             | Self::Heal(_)
             | Self::Arrive(_)
             | Self::CatchUp(_)
+            | Self::Declare
             | Self::Pause => false,
         }
     }
@@ -171,6 +177,9 @@ impl World {
         if self.row().is_some_and(|row| row.target.is_some()) {
             faults.push((budget.cancels, Action::Cancel));
         }
+        if self.row().is_some() {
+            faults.push((budget.deletes, Action::Delete));
+        }
         if !quiet {
             faults.push((budget.expiries, Action::Expire));
         }
@@ -251,6 +260,13 @@ impl World {
                 } else {
                     *cut += 1;
                 }
+            }
+        }
+        if self.loss().is_some() {
+            if self.budget.declares > 0 {
+                actions.push(Action::Declare);
+            } else {
+                *cut += 1;
             }
         }
         let is_first = |at: &usize| *at == 0 || self.held[*at].name() != self.held[*at - 1].name();

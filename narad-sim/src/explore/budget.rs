@@ -14,6 +14,8 @@ pub(super) struct Budget {
     pub(super) expiries: u8,
     pub(super) kills: u8,
     pub(super) cuts: u8,
+    pub(super) declares: u8,
+    pub(super) deletes: u8,
     pub(super) pauses: u8,
 }
 
@@ -31,6 +33,7 @@ impl Budget {
             expiries: most(self.expiries),
             cuts: most(self.cuts),
             kills: most(self.kills),
+            deletes: most(self.deletes),
             pauses: if quiet { 0 } else { self.pauses },
             ..self
         }
@@ -48,6 +51,8 @@ impl Budget {
         expiries: 0,
         kills: 0,
         cuts: 0,
+        declares: 0,
+        deletes: 0,
         pauses: 0,
     };
 }

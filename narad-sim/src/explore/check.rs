@@ -1,5 +1,6 @@
 //! What must hold in every state, and when something is done.
 
+use narad_core::freeze::gate::Standing;
 use narad_core::ids::{Attempt, Epoch, NodeId};
 use narad_core::metastore::{
     Applied, Assignment, Command, Entry, Fence, Outcome as Folded, Reply, Residue, State, Status,
@@ -21,9 +22,15 @@ impl World {
 
     /// S2: at most one node would acknowledge a record.
     fn check_writers(&mut self) {
+        let declared = self.ghost.declared;
         let would = |id: &NodeId| {
             self.process(*id).is_some_and(|process| {
+                let is_fenced = match process.gate.standing() {
+                    Standing::Serving { epoch, .. } => epoch < declared,
+                    Standing::Closed | Standing::Reading { .. } => true,
+                };
                 process.open.is_some()
+                    && !is_fenced
                     && !process.gate.is_frozen()
                     && process.gate.may_ack(self.now, process.authority, None).is_ok()
             })
@@ -86,8 +93,7 @@ impl World {
     fn check_watermarks(&mut self) {
         for id in self.nodes() {
             let Some((log, process)) = self.live(id).zip(self.process(id)) else { continue };
-            let narad_core::freeze::gate::Standing::Serving { epoch, .. } = process.gate.standing()
-            else {
+            let Standing::Serving { epoch, .. } = process.gate.standing() else {
                 continue;
             };
             let (hwm, end) = (log.hwm, log.end());

@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 
 use narad_core::effects::Effects;
 use narad_core::freeze::gate::Appended;
-use narad_core::ids::{LogIndex, NodeId, Offset};
-use narad_core::metastore::{Command, Status};
-use narad_core::node::{CallFault, Event, Outcome};
+use narad_core::ids::{Attempt, LogIndex, NodeId, Offset};
+use narad_core::metastore::{Applied, Command, Reply, Status};
+use narad_core::node::{CallFault, Event, Loss, Outcome};
 use narad_core::peer::{Answer, RequestId};
 
 use super::action::{Action, node};
@@ -105,6 +105,15 @@ impl World {
                     let (partition, move_id) = (self.rules.partition, row.move_id);
                     self.command(Command::ClearTarget { partition, move_id });
                 }
+            }
+            Action::Declare => {
+                self.budget.declares -= 1;
+                self.declare_lost();
+            }
+            Action::Delete => {
+                self.budget.deletes -= 1;
+                let topic = self.rules.partition.topic;
+                self.command(Command::DeleteTopic { topic });
             }
         }
         self.put_in_order();
@@ -289,6 +298,29 @@ impl World {
             self.write(id);
         }
         self.acknowledge(id);
+    }
+
+    /// Returns what a node that knows everything would have an operator give up.
+    pub(super) fn loss(&self) -> Option<Loss> {
+        let last = self.log.last();
+        let mut fresh = self.nodes().filter(|id| self.applied(*id) == last);
+        let asked = fresh.find_map(|id| self.process(id))?;
+        asked.node.loss(self.rules.partition).ok()
+    }
+
+    fn declare_lost(&mut self) {
+        let (Some(Loss { generation, to, end, .. }), Some(row)) = (self.loss(), self.row()) else {
+            return;
+        };
+        let data = Attempt { move_id: row.move_id, ..Attempt::birth(to) };
+        let (partition, expect) = (self.rules.partition, row.expect());
+        let receipt = "accepted".to_owned();
+        let declare =
+            Command::DeclareLost { partition, expect, generation, to, data, end, receipt };
+        if let Reply::Applied(Applied::Won(epoch)) = self.command(declare) {
+            self.may_show(epoch, end.0);
+            self.ghost.edit().declared = epoch;
+        }
     }
 
     pub(super) fn is_dead(&self, id: NodeId) -> bool {

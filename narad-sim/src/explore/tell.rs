@@ -59,6 +59,8 @@ pub(super) fn action(world: &World, action: Action) -> String {
         Action::Cut(id) => format!("FAULT: n{id} is cut off from the log"),
         Action::Isolate(id) => format!("FAULT: n{id} is cut off from the log and from all nodes"),
         Action::Cancel => "OPERATOR: ClearTarget, the move is cancelled".to_owned(),
+        Action::Declare => "OPERATOR: DeclareLost, what the owner has is given up".to_owned(),
+        Action::Delete => "OPERATOR: DeleteTopic".to_owned(),
         Action::Expire => "FAULT: time passes although something could have happened".to_owned(),
     }
 }
@@ -89,6 +91,8 @@ pub(super) const fn kind(action: Action) -> &'static str {
         Action::Cut(_) => "cut",
         Action::Isolate(_) => "isolate",
         Action::Cancel => "cancel",
+        Action::Declare => "declare",
+        Action::Delete => "delete",
         Action::Expire => "expire",
     }
 }

@@ -125,6 +125,9 @@ pub(super) struct Ghost {
     pub(super) reported: Option<Offset>,
     /// How far consumers may see, by reign.
     pub(super) visible: BTreeMap<Epoch, u64>,
+    /// The last reign that began with a declared loss: earlier owners that write on are the stated
+    /// exception to S2.
+    pub(super) declared: Epoch,
     /// The last reign that served, and its highest watermark.
     pub(super) shown: Option<(Epoch, u64)>,
 }

@@ -336,7 +336,13 @@ impl Part {
     }
 
     pub(super) fn crowned(&mut self, mut reign: Reign, now: Time) {
-        reign.floor = self.last().map_or(Offset(0), |last| last.floor);
+        reign.floor = match reign.began {
+            // An empty log begins there.
+            Began::Declared => reign.start,
+            Began::Born | Began::Normal(_) | Began::Forced(_) | Began::Unseen { .. } => {
+                self.last().map_or(Offset(0), |last| last.floor)
+            }
+        };
         // Positions past the beginning of a reign are of other records.
         self.consumers.proven = self.consumers.proven.min(reign.start);
         self.reigns.push(reign);

@@ -66,8 +66,14 @@ impl Book {
     }
 }
 
-/// Records are acknowledged: only by the node that the log names for that epoch.
+/// Records are acknowledged: only by the node that the log names for that epoch, and only in a life
+/// that it has registered and is not over (H6, H32).
 pub(super) fn acknowledged(part: &Part, node: NodeId, epoch: Epoch, cx: &mut Cx<'_>) {
+    if cx.look.node(node).is_some_and(|it| !it.is_registered()) {
+        cx.breach("S2", part.id, || {
+            format!("{node:?} acknowledges in {epoch:?}, and its life is not registered")
+        });
+    }
     let named = part.reign(epoch).map(|reign| reign.owner);
     if named != Some(node) {
         cx.breach("S2", part.id, || {

@@ -361,19 +361,20 @@ choice! {
             /// To whom.
             "to" to: req Who => "\"follower\"";
         }
-        /// Takes a node out that is dead or drained out.
+        /// Takes a node out that is dead or drained out. With a receipt a node is asked; without one
+        /// the command goes to the log as it is.
         "retire" Retire {
             /// The node.
             "node" node: req Who => "\"n3\"";
             /// The operator's word that what a dead node still holds may be given up.
             "receipt" receipt: opt String => "\"disk shredded\"";
         }
-        /// Accepts that what only a dead owner holds is lost, and has the partition served again.
+        /// Accepts that what only a dead owner holds is lost; the partition is served from a later offset.
         "declare-lost" DeclareLost {
             /// The partition.
             "partition" partition: req PartitionName => "\"orders/0\"";
-            /// Where the best copy is, or an empty log shall be; without it the target, or any node
-            /// that can take it.
+            /// Where an empty log shall be, or the best copy is; without it a node is asked, which
+            /// takes the target, or the node that owns least.
             "to" to: opt Who => "\"n2\"";
             /// The operator's word.
             "receipt" receipt: def String = "accepted".to_owned() => "\"ticket 4711\"";
@@ -395,9 +396,8 @@ choice! {
             "epoch" epoch: opt u64 => "1";
             /// The move id that is expected.
             "move_id" move_id: opt u64 => "2";
-            /// The incarnation that is named; the present one without it. What a node says of itself
-            /// alone (`flip`, `resolve`, `revoke`, `drained-out`) names the one before: nodes do not
-            /// lie, so a command that the node did not send is an old one (S18).
+            /// The incarnation that is named; the present one without it. What only a node itself says
+            /// (`flip`, `resolve`, `revoke`, `drained-out`) names the one before: nodes do not lie (S18).
             "incarnation" incarnation: opt u64 => "1";
             /// The death certificate that is named.
             "generation" generation: opt u64 => "1";
@@ -415,8 +415,7 @@ choice! {
             "records" records: def u32 = 1 => "10";
             /// How long each is; as in `[workload]` without it.
             "bytes" bytes: opt Bytes => "\"1KiB\"";
-            /// The node that is asked; the owner, as the newest committed state has it, or any node that
-            /// accepts, without it.
+            /// The node that is asked; without it the owner, or any node that accepts.
             "node" node: opt Who => "\"n1\"";
             /// Whether the owner is asked, or any node accepts them; as in `[workload]` without it.
             "via" via: opt Via => "\"ingress\"";
@@ -456,6 +455,13 @@ choice! {
             "partition" partition: req PartitionName => "\"orders/0\"";
             /// How much may stay; whole segments go.
             "keep_bytes" keep_bytes: def Bytes = Bytes(0) => "\"32KiB\"";
+        }
+        /// Gives up the first records that consumers come to and their owner cannot read.
+        "skip" Skip {
+            /// Where.
+            "partition" partition: req PartitionName => "\"orders/0\"";
+            /// The node that is asked; the owner, as the newest committed state has it, without it.
+            "node" node: opt Who => "\"n1\"";
         }
         /// Changes how much is produced in the background.
         "load" Load {

@@ -147,7 +147,7 @@ impl<'a> World<'a> {
                 problems.push(
                     key,
                     format!(
-                        "there is no topic \"{}\"{hint} It needs a [[topic]] or a `create-topic`",
+                        "there is no topic \"{}\"{hint} (it needs a [[topic]] or a `create-topic`)",
                         partition.topic
                     ),
                 );
@@ -341,6 +341,7 @@ fn check_condition(world: &World<'_>, condition: &Condition, key: &str, problems
             }
         }
         Condition::Owner { .. }
+        | Condition::Open { .. }
         | Condition::Target { .. }
         | Condition::Member { .. }
         | Condition::Process { .. }

@@ -8,6 +8,7 @@
 //! others do.
 
 mod dice;
+mod extras;
 mod gadget;
 mod operate;
 mod strike;
@@ -122,6 +123,7 @@ impl Scenario {
         draft.operators();
         draft.faults();
         draft.ingress();
+        draft.extras();
         draft.scenario.steps.sort_by_key(|step| step.when.at.unwrap_or_default());
         draft.scenario
     }

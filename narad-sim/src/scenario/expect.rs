@@ -175,6 +175,15 @@ choice! {
             /// Or less.
             "at_most" at_most: opt u64 => "120";
         }
+        /// Whether a node has the log of a partition open: then it serves it, and shows its lag.
+        "open" Open {
+            /// The machine.
+            "node" node: req Who => "\"n1\"";
+            /// The partition; any without it.
+            "partition" partition: opt PartitionName => "\"orders/0\"";
+            /// Whether.
+            "is" is: def bool = true => "false";
+        }
         /// A move that waits, and why.
         "waiting" Waiting {
             /// The partition.
@@ -309,6 +318,10 @@ words! {
         Carried = "carried",
         /// Records that a flip has left behind and that were accepted once more.
         Salvaged = "salvaged",
+        /// Records that nobody could read and that were given up.
+        Skipped = "skipped",
+        /// Files that were deleted from quarantine.
+        Swept = "swept",
     }
 }
 

@@ -136,8 +136,6 @@ fn drawn_scenarios_leave_nothing_out() {
         "heal",
         "clock-jump",
         "pin",
-        "retire",
-        "declare-lost",
         "consume",
         "ack",
         "quiet",

@@ -154,6 +154,7 @@ impl World {
             | Action::Consume { .. }
             | Action::Ack { .. }
             | Action::Retain { .. }
+            | Action::Skip { .. }
             | Action::Load { .. }
             | Action::Quiet {}
             | Action::Busy {} => self.act_as_client(action, place),
@@ -314,6 +315,15 @@ impl World {
                 let owner = owner.map(|row| row.owner);
                 if let Some(machine) = owner.and_then(|owner| self.machine_of(owner)) {
                     self.retain_at(machine, partition, keep_bytes.0);
+                }
+            }
+            Action::Skip { partition, node } => {
+                let Some(partition) = self.partition(partition) else { return };
+                let at = node.as_ref().and_then(|node| self.who(node, place));
+                let owner = || Some(self.newest()?.assignment(partition)?.owner);
+                let at = at.or_else(|| self.machine_of(owner()?));
+                if let Some(machine) = at {
+                    self.skip_damaged(machine, partition);
                 }
             }
             Action::Load { per_second, partition } => {

@@ -1,6 +1,7 @@
 //! What a node does for consumers.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use narad_core::cursor::{self, Answer, Handle, Lineage, Reserved};
 use narad_core::freeze::gate::Standing;
@@ -188,17 +189,31 @@ impl World {
         partition: PartitionId,
         (fetched, offset): (Epoch, Offset),
     ) {
+        self.all_acked(machine, slot, partition, fetched, offset..offset.next());
+    }
+
+    /// Tells of records that were acknowledged at once.
+    pub(super) fn all_acked(
+        &mut self,
+        machine: usize,
+        slot: &Slot,
+        partition: PartitionId,
+        fetched: Epoch,
+        offsets: Range<Offset>,
+    ) {
         let Some(node) = self.machines[machine].node else { return };
         let (Some(epoch), Ok(position)) = (reign_of(slot), slot.position()) else { return };
-        self.observe(Fact::Consumers(ConsumerFact::ConsumerAck {
-            node,
-            partition,
-            epoch,
-            fetched,
-            offset,
-        }));
-        // Only if it has moved past the record can it have moved at all.
-        if position.committed > Some(offset) {
+        for offset in (offsets.start.0..offsets.end.0).map(Offset) {
+            self.observe(Fact::Consumers(ConsumerFact::ConsumerAck {
+                node,
+                partition,
+                epoch,
+                fetched,
+                offset,
+            }));
+        }
+        // Only if it has moved past them can it have moved at all.
+        if position.committed >= Some(offsets.end) {
             self.stand_at(machine, partition);
         }
     }

@@ -226,6 +226,19 @@ impl World {
                 let found = self.visible(partition).unwrap_or(0);
                 Found(is_within(found, *is, *at_least, *at_most), found.to_string())
             }
+            Condition::Open { node, partition, is } => {
+                let Some(at) = self.who(node, Place::default()) else {
+                    return Found(false, "there is no such node".to_owned());
+                };
+                let named = partition.as_ref().map(|name| self.partition(name));
+                let all = self.newest().map(State::assignments).into_iter().flatten();
+                let open = all
+                    .map(|(partition, _)| partition)
+                    .filter(|partition| named.is_none_or(|named| named == Some(*partition)))
+                    .filter(|partition| self.has_open(at, *partition))
+                    .count();
+                Found((open > 0) == *is, format!("{open} open"))
+            }
             Condition::Waiting { partition, reason } => {
                 let found = self.partition(partition).and_then(|p| self.waiting(p));
                 let holds = match (&found, reason) {
@@ -280,6 +293,12 @@ impl World {
         Found(holds, found)
     }
 
+    /// Whether a machine has a partition's log open, as consumers and metrics find it.
+    fn has_open(&self, at: usize, partition: PartitionId) -> bool {
+        let seat = self.machines[at].process.as_ref().and_then(|it| it.broker.find(partition));
+        seat.is_some_and(|seat| seat.slot.log().is_ok())
+    }
+
     fn counted(&self, of: Counter) -> u64 {
         let mut summary = Summary::default();
         self.oracle.summarise(&mut summary);
@@ -318,6 +337,8 @@ impl World {
             Counter::ArrivedAgain => self.oracle.arrived_again(),
             Counter::Carried => self.recorder.count_of("carried"),
             Counter::Salvaged => self.recorder.count_of("salvaged"),
+            Counter::Skipped => self.recorder.count_of("skipped"),
+            Counter::Swept => self.recorder.count_of("swept"),
         }
     }
 

@@ -8,7 +8,7 @@ use narad_core::node::Event;
 use narad_runtime::broker::SlotError;
 use narad_runtime::disk::{MemDisk, mem};
 use narad_runtime::log::{Record, Retention, scan};
-use narad_runtime::store::log_dir;
+use narad_runtime::store::{PartitionStore, log_dir};
 
 use super::machine::{Batch, Incoming};
 use super::message::{Message, Payload, Produce, Produced};
@@ -25,7 +25,7 @@ impl World {
     /// Between two times that consumers' positions are made durable (R53).
     pub(super) const FLUSH_EVERY: Duration = Duration::from_secs(1);
     /// Between two looks at the quarantine.
-    pub(super) const SWEEP_EVERY: Duration = Duration::from_mins(1);
+    pub(super) const SWEEP_EVERY: Duration = Duration::from_secs(5);
     const APPEND_RECORDS_MAX: usize = 256;
 
     /// Records have reached the node that some dispatcher takes for the owner.
@@ -265,18 +265,27 @@ impl World {
         }
     }
 
-    /// Deletes what has been in quarantine for long enough, a little at a time.
+    /// Deletes what has been in quarantine for long enough, a little at a time; all of it, the oldest
+    /// first, while less than four segments are free.
     pub(super) fn sweep(&mut self, machine: usize) {
         const FILES_MAX: usize = 16;
-        let next = self.in_local_time(machine, Self::SWEEP_EVERY);
-        self.local(machine, next, Local::Sweep);
+        const BREATH: Duration = Duration::from_millis(100);
+        let free_min = 4 * self.setup.log_limits.segment_bytes;
         let quarantine_ms = self.setup.config.quarantine.as_millis();
         let quarantine_ms = i64::try_from(quarantine_ms).unwrap_or(i64::MAX);
         let it = &self.machines[machine];
-        let older_than = it.clock.wall_ms(self.now).saturating_sub(quarantine_ms);
-        if let Some(process) = &it.process {
-            // What cannot be deleted now is tried again at the next look.
-            let _ = process.store.sweep_trash(older_than, FILES_MAX);
-        }
+        let now_ms = it.clock.wall_ms(self.now);
+        let sweep = |store: &dyn PartitionStore| {
+            let is_short = store.free_bytes()?.0 < free_min;
+            let older_than = if is_short { now_ms } else { now_ms.saturating_sub(quarantine_ms) };
+            store.sweep_trash(older_than, FILES_MAX)
+        };
+        let swept = it.process.as_ref().map(|process| sweep(&*process.store));
+        // What cannot be deleted now is tried again at the next look.
+        let swept = swept.and_then(Result::ok).unwrap_or_default();
+        self.recorder.count_many("swept", swept.files as u64);
+        let pause = if swept.more { BREATH } else { Self::SWEEP_EVERY };
+        let next = self.in_local_time(machine, pause);
+        self.local(machine, next, Local::Sweep);
     }
 }

@@ -145,13 +145,19 @@ impl Probes {
         law.rows.iter().nth(at).map(|(partition, row)| (*partition, row.clone()))
     }
 
-    /// A number, or one that is nearly it.
+    /// A number, or one that is nearly it. Mostly the number: an entry in which much is wrong is
+    /// refused for the first of that, and says nothing of the other guards.
     fn about(&mut self, number: u64) -> u64 {
-        match self.random.below(8) {
+        match self.random.below(16) {
             0 => number.saturating_sub(1),
             1 => number + 1,
             _ => number,
         }
+    }
+
+    /// The first number that a floor lets pass, or the floor itself.
+    fn above(&mut self, floor: u64) -> u64 {
+        floor + u64::from(!self.one_in(6))
     }
 
     fn expect(&mut self, row: &Assignment) -> Expect {
@@ -165,7 +171,7 @@ impl Probes {
             return row.lineage[at].data;
         }
         let burned = row.burned.unwrap_or(AttemptNo { incarnation: Incarnation(1), n: 1 });
-        let n = u32::try_from(self.about(u64::from(burned.n))).unwrap_or(1);
+        let n = u32::try_from(self.above(u64::from(burned.n))).unwrap_or(1);
         let no = AttemptNo { incarnation: burned.incarnation, n };
         Attempt { move_id: MoveId(self.about(row.move_id.0)), destination: by, no }
     }
@@ -175,7 +181,7 @@ impl Probes {
         let floor = row.revoked.unwrap_or(FreezeNo { incarnation: life, counter: 1 });
         let incarnation = if self.one_in(2) { life } else { floor.incarnation };
         let incarnation = Incarnation(self.about(incarnation.0));
-        let counter = self.about(floor.counter);
+        let counter = self.above(floor.counter);
         Token { epoch: Epoch(self.about(row.epoch.0)), no: FreezeNo { incarnation, counter } }
     }
 
@@ -185,8 +191,15 @@ impl Probes {
     }
 
     fn end(&mut self, row: &Assignment) -> Offset {
-        let least = row.min_end.max(row.reported_hwm.unwrap_or_default());
-        Offset(self.about(least.0) + if self.one_in(2) { 5 } else { 0 })
+        let reported = row.reported_hwm.unwrap_or_default();
+        let least = row.min_end.max(reported);
+        // Either bound has a guard of its own.
+        match self.random.below(6) {
+            0 => Offset(row.min_end.0.saturating_sub(1)),
+            1 => Offset(reported.0.saturating_sub(1)),
+            2 => Offset(least.0 + 5),
+            _ => Offset(self.about(least.0)),
+        }
     }
 
     /// Returns a command and who may ask for it.

@@ -5,8 +5,8 @@ use std::time::Duration;
 use narad_core::ids::{
     Attempt, Epoch, Generation, Incarnation, MoveId, Name, NodeId, Offset, PartitionId, ProposalId,
 };
-use narad_core::metastore::{Command, Entry, Expect, Fence, Reply, State, Status};
-use narad_core::node::{Ask, AskError, AskId, Event, Said};
+use narad_core::metastore::{Command, Entry, Expect, Fence, Reply, State};
+use narad_core::node::{Ask, AskError, AskId, Event, Loss, Said};
 
 use super::super::script::Place;
 use super::super::{Due, World};
@@ -51,10 +51,16 @@ impl World {
                     self.propose_raw(at, command, Origin::Forged, label);
                 }
             }
-            Action::Retire { .. } | Action::DeclareLost { .. } => {
+            // No node has a question for these: an operator who gives no word, or names the heir.
+            Action::Retire { receipt: None, .. } | Action::DeclareLost { to: Some(_), .. } => {
                 let Some(at) = self.leader() else { return };
-                if let Some(command) = self.by_operator(action, place) {
-                    self.propose_raw(at, command, Origin::Operator, label);
+                match self.by_operator(at, action, place) {
+                    Some(Ok(command)) => self.propose_raw(at, command, Origin::Operator, label),
+                    Some(Err(error)) => {
+                        let said = answered(&error);
+                        self.replies.insert(label.clone(), said);
+                    }
+                    None => {}
                 }
             }
             _ => {
@@ -103,18 +109,14 @@ impl World {
     /// A node has answered an operator.
     pub(crate) fn replied(&mut self, machine: usize, ask: AskId, said: &Result<Said, AskError>) {
         let Some(asked) = self.asked.remove(&(machine, ask)) else { return };
-        let (is, reason) = match said {
-            Ok(_) => (ReplyIs::Done, String::new()),
+        let answered = match said {
+            Ok(_) => Answered { is: ReplyIs::Done, reason: String::new() },
             Err(AskError::NoLeader | AskError::Unknown) => {
                 return self.ask_later(asked, Place::default());
             }
-            Err(AskError::Rejected(reason)) => (ReplyIs::Refused, kebab(&format!("{reason:?}"))),
-            Err(AskError::Blocked(blockers)) => {
-                let named = blockers.iter().map(|blocker| kebab(&format!("{blocker:?}")));
-                (ReplyIs::Blocked, named.collect::<Vec<_>>().join(" "))
-            }
+            Err(error) => answered(error),
         };
-        self.replies.insert(asked.label, Answered { is, reason });
+        self.replies.insert(asked.label, answered);
     }
 
     /// What was proposed by hand is answered with what became of it in the log.
@@ -135,8 +137,13 @@ impl World {
                 Some(Ask::Move { partition: wished, .. }),
                 Command::SetTarget { partition, .. } | Command::SetPin { partition, .. },
             )
-            | (Some(Ask::Abort(wished)), Command::ClearTarget { partition, .. }) => {
-                wished == partition
+            | (Some(Ask::Abort(wished)), Command::ClearTarget { partition, .. })
+            | (
+                Some(Ask::DeclareLost { partition: wished, .. }),
+                Command::DeclareLost { partition, .. },
+            ) => wished == partition,
+            (Some(Ask::Retire { node: wished, .. }), Command::Retire { node, .. }) => {
+                wished == node
             }
             _ => false,
         })
@@ -171,6 +178,12 @@ impl World {
                 parent: parent.as_ref().and_then(|parent| self.topic(&parent.0)),
             },
             Action::DeleteTopic { topic } => Ask::DeleteTopic(self.topic(&topic.0)?),
+            Action::Retire { node: who, receipt: Some(receipt) } => {
+                Ask::Retire { node: node(who)?, receipt: receipt.clone() }
+            }
+            Action::DeclareLost { partition, receipt, .. } => {
+                Ask::DeclareLost { partition: self.partition(partition)?, receipt: receipt.clone() }
+            }
             Action::Policy { set } => {
                 let mut policy = self.newest()?.policy().clone();
                 set.apply(&mut policy);
@@ -180,29 +193,39 @@ impl World {
         })
     }
 
-    /// Commands of an operator for which a node has no question yet.
-    fn by_operator(&self, action: &Action, place: Place) -> Option<Command> {
-        let state = self.newest()?;
+    /// Commands of an operator for which a node has no question. What a loss would come to is the
+    /// node's own word all the same; only the heir is another.
+    fn by_operator(
+        &self,
+        at: usize,
+        action: &Action,
+        place: Place,
+    ) -> Option<Result<Command, AskError>> {
         match action {
             Action::Retire { node, receipt } => {
                 let node = self.machines[self.who(node, place)?].node?;
-                Some(Command::Retire { node, receipt: receipt.clone() })
+                Some(Ok(Command::Retire { node, receipt: receipt.clone() }))
             }
             Action::DeclareLost { partition, to, receipt } => {
                 let partition = self.partition(partition)?;
-                let row = state.assignment(partition)?;
-                let Status::Dead(generation) = state.member(row.owner)?.status else { return None };
-                let to = match to {
-                    Some(who) => self.machines[self.who(who, place)?].node?,
-                    None => row
-                        .target
-                        .or_else(|| state.members().find(|m| m.is_receiver()).map(|m| m.id))?,
+                let to = self.machines[self.who(to.as_ref()?, place)?].node?;
+                let asked = &self.machines[at].process.as_ref()?.replica.node();
+                let row = asked.state().assignment(partition)?;
+                let Loss { generation, end, .. } = match asked.loss(partition) {
+                    Ok(loss) => loss,
+                    Err(error) => return Some(Err(error)),
                 };
-                let no = narad_core::ids::AttemptNo { incarnation: Incarnation(0), n: 0 };
-                let data = Attempt { move_id: row.move_id, destination: to, no };
-                let end = row.min_end.max(row.reported_hwm.unwrap_or_default());
+                let data = Attempt { move_id: row.move_id, ..Attempt::birth(to) };
                 let (expect, receipt) = (row.expect(), receipt.clone());
-                Some(Command::DeclareLost { partition, expect, generation, to, data, end, receipt })
+                Some(Ok(Command::DeclareLost {
+                    partition,
+                    expect,
+                    generation,
+                    to,
+                    data,
+                    end,
+                    receipt,
+                }))
             }
             _ => None,
         }
@@ -312,6 +335,19 @@ impl World {
         let Some(leader) = self.leader() else { return };
         self.feed_append(leader, self.nobody, &entry);
     }
+}
+
+/// Puts an answer that grants nothing in the words of scenarios.
+fn answered(error: &AskError) -> Answered {
+    let (is, reason) = match error {
+        AskError::NoLeader | AskError::Unknown => (ReplyIs::Unknown, "nobody answered".to_owned()),
+        AskError::Rejected(reason) => (ReplyIs::Refused, kebab(&format!("{reason:?}"))),
+        AskError::Blocked(blockers) => {
+            let named = blockers.iter().map(|blocker| kebab(&format!("{blocker:?}")));
+            (ReplyIs::Blocked, named.collect::<Vec<_>>().join(" "))
+        }
+    };
+    Answered { is, reason }
 }
 
 /// What a made-up command says of a row.
