@@ -18,7 +18,8 @@ pub trait StoreRig: Send + Sync {
     /// Opens the store on the medium as it is. What was opened before is not used any more.
     async fn open(&self) -> Arc<dyn PartitionStore>;
 
-    /// Cuts the power: what is not durable is gone, and what was opened before is dead.
+    /// Cuts the power: what is not durable is gone, and what was opened before is dead. The battery has
+    /// dropped it by now; a call that goes on behind a dropped future is to be waited for, or cut off.
     async fn power_loss(&self);
 
     /// Has the power cut itself within one of the next calls: before its write to the medium with this
@@ -413,11 +414,13 @@ async fn survives(rig: &dyn StoreRig, report: &mut Report) -> Result<(), Violati
         rig.fresh().await;
         let store = rig.open().await;
         report.same(&Deed::prepare(&*store).await, &Ok(()), RECORDS, "preparing")?;
+        drop(store);
         rig.power_loss().await;
         let store = rig.open().await;
         let found = whole(&*store).await;
         report.same(&found, &Ok(Deed::before()), DURABLE, "a power loss after the preparation")?;
         report.same(&deed.run(&*store).await, &Ok(()), RECORDS, "after a power loss")?;
+        drop(store);
         rig.power_loss().await;
         let store = rig.open().await;
         let done = deed.outcomes().pop().expect("there is one");
@@ -445,6 +448,7 @@ async fn abandoned(rig: &dyn StoreRig, report: &mut Report) -> Result<(), Violat
             }
             drop(call);
             let shown = whole(&*store).await;
+            drop(store);
             rig.power_loss().await;
             let store = rig.open().await;
             judge(&*store, deed, shown, "its caller was gone", report).await?;
@@ -467,6 +471,7 @@ async fn crashes(rig: &dyn StoreRig, report: &mut Report) -> Result<(), Violatio
             let done = deed.run(&*store).await;
             // Whoever still reads is told nothing that the power loss takes back.
             let shown = whole(&*store).await;
+            drop(store);
             rig.power_loss().await;
             let store = rig.open().await;
             if done.is_ok() {
