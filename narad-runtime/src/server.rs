@@ -130,7 +130,7 @@ impl Server {
         let addrs = addresses(settings, &peer, &http);
         let (listens, policy) = (peer.local_addr().ok(), &settings.policy);
         let admitted =
-            identity::admit(&mut data_dir, &name, &addrs, listens, policy, &start).await?;
+            identity::admit(&mut data_dir, &name, &addrs, listens, policy, &start, None).await?;
 
         let clock = BootClock::new();
         let has_started = data_dir.has_started()?;

@@ -23,11 +23,14 @@ use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::call::CallError;
 use super::codec::{FrameReader, ReadError, put_frame};
-use super::greet::{GreetError, Greeted, check_acceptor, greet};
+use super::greet::{GreetError, Greeted, check_acceptor, greet, secure};
 use super::jitter::Backoff;
-use super::socket::{self, OwnedReadHalf};
+use super::proof::Proof;
+use super::socket;
+use super::stream::ReadHalf;
 use super::transport::Shared;
-use super::{Settings, lock};
+use super::{Directory, Settings, lock};
+use crate::tls::Fault;
 use crate::wire::frame::{FrameError, Kind};
 use crate::wire::handshake::{Accepted, Hello, Purpose};
 
@@ -211,6 +214,8 @@ enum Down {
     Read(#[from] ReadError),
     #[error("cannot be sent: {0}")]
     Frame(#[from] FrameError),
+    #[error("it is another node: {0}")]
+    Identity(#[from] Fault),
     #[error("the peer ended the connection")]
     Ended,
     #[error("the peer sent an answer that is none")]
@@ -296,8 +301,9 @@ async fn greet_at(
     address: &str,
     purpose: Purpose,
 ) -> Result<(Greeted, u8), GreetError> {
-    let (greeted, accepted) = introduce(shared, address, purpose).await?;
-    check_acceptor(&accepted, peer, &shared.identity, &*shared.seams.directory)?;
+    let (mut greeted, accepted) = introduce(shared, address, purpose).await?;
+    let (identity, directory) = (&shared.identity, &*shared.seams.directory);
+    check_acceptor(&accepted, &mut greeted.proof, peer, identity, directory)?;
     Ok((greeted, accepted.version))
 }
 
@@ -310,16 +316,19 @@ async fn introduce(
     let settings = &shared.settings;
     let stream = socket::dial(address, settings.connect_timeout).await?;
     socket::tune(&stream, settings.stall_timeout)?;
+    let (stream, proof) =
+        secure(settings.tls.as_ref(), stream, settings.handshake_timeout).await?;
     let listens_at = settings.listens_at.clone();
     let hello = Hello { listens_at, ..shared.identity.hello(purpose) };
-    greet(stream, &hello, settings.handshake_timeout).await
+    greet(stream, proof, &hello, settings.handshake_timeout).await
 }
 
 /// Lets this node and whoever listens at an address know where the other one is.
 pub(crate) async fn meet(shared: &Shared, address: &str) -> Result<NodeId, GreetError> {
-    let (_, accepted) = introduce(shared, address, Purpose::Control).await?;
+    let (mut greeted, accepted) = introduce(shared, address, Purpose::Control).await?;
     let directory = &*shared.seams.directory;
-    check_acceptor(&accepted, accepted.node, &shared.identity, directory)?;
+    let proof = &mut greeted.proof;
+    check_acceptor(&accepted, proof, accepted.node, &shared.identity, directory)?;
     directory.heard(accepted.node, address);
     Ok(accepted.node)
 }
@@ -333,10 +342,11 @@ async fn carry<T: Talk>(
 ) -> Down {
     let (read, write) = greeted.stream.into_split();
     let reader = FrameReader::new(read, greeted.rest, T::ANSWERS);
+    let directory = &*shared.seams.directory;
     link.desk.open(write, version).await;
     let down = tokio::select! {
         down = write_all(shared, link, version, first, queue) => down,
-        down = read_all(link, reader) => down,
+        down = read_all(link, reader, greeted.proof, directory) => down,
         () = link.reset.notified() => Down::Reset,
     };
     link.desk.close().await;
@@ -389,9 +399,18 @@ fn put<T: Talk>(link: &Link<T>, version: u8, outgoing: &Outgoing, buffer: &mut B
     outgoing.put(version, buffer);
 }
 
-async fn read_all<T: Talk>(link: &Link<T>, mut reader: FrameReader<OwnedReadHalf>) -> Down {
+async fn read_all<T: Talk>(
+    link: &Link<T>,
+    mut reader: FrameReader<ReadHalf>,
+    mut proof: Proof,
+    directory: &dyn Directory,
+) -> Down {
     loop {
-        match reader.next().await {
+        let next = reader.next().await;
+        if let Err(fault) = proof.check(link.peer, directory) {
+            return Down::Identity(fault);
+        }
+        match next {
             Ok(Some(frame)) => match T::read(frame.payload) {
                 Ok((id, outcome)) => link.answer(id, outcome),
                 Err(_) => return Down::Malformed,

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::tls::Tls;
+
 /// The transport's limits. The defaults suit a data centre; tests shorten them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -35,6 +37,8 @@ pub struct Settings {
     /// The congestion control of accepted connections, for example `cubic`; `None` is the
     /// system's. BBR halves the throughput of bulk copies on loopback and very short links.
     pub congestion: Option<String>,
+    /// The node's certificate; with it, every connection is under TLS. Default none.
+    pub tls: Option<Tls>,
     /// Where others reach this node, as `host:port`, told them whenever they are dialled. Default
     /// none: then only the replicated state says it.
     pub listens_at: Option<String>,
@@ -56,6 +60,7 @@ impl Default for Settings {
             snapshots_max: 4,
             delivery_bytes_max: 128 << 20,
             congestion: None,
+            tls: None,
             listens_at: None,
         }
     }
