@@ -24,9 +24,11 @@ use crate::service::{
     AcceptedView, MemberView, MoveView, NewLoss, NewTopic, OffsetsView, Read, ReceiptView,
     SalvageView, Skip, Skipped, TopicDetail, TopicView,
 };
+use crate::tls::ClientTls;
 
 mod accepted;
 mod backoff;
+mod connector;
 mod consumer;
 mod endpoint;
 mod error;
@@ -62,6 +64,9 @@ pub struct ClientOptions {
     pub retry_max: Duration,
     /// How long a node that failed is asked only if no other one can do it. Default 1 s.
     pub avoid_for: Duration,
+    /// The authority that signed the nodes' certificates, and the client's own, if it has one. With it
+    /// every node is asked over https. Default none.
+    pub tls: Option<ClientTls>,
 }
 
 impl Default for ClientOptions {
@@ -72,6 +77,7 @@ impl Default for ClientOptions {
             retry_min: Duration::from_millis(20),
             retry_max: Duration::from_secs(2),
             avoid_for: Duration::from_secs(1),
+            tls: None,
         }
     }
 }
@@ -141,7 +147,11 @@ impl Client {
         assert!(!seeds.is_empty(), "a client needs the address of at least one node");
         Self {
             shared: Arc::new(Shared {
-                transport: Transport::new(options.connect_timeout),
+                transport: Transport::new(
+                    options.connect_timeout,
+                    options.tls.as_ref(),
+                    seeds.iter().any(Endpoint::is_secret),
+                ),
                 seeds,
                 options,
                 preferred: AtomicUsize::new(0),

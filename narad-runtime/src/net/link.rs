@@ -16,6 +16,7 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use narad_core::ids::NodeId;
@@ -64,6 +65,8 @@ pub(crate) struct Link<T: Talk = Control> {
     reset: Notify,
     snapshot_underway: AtomicBool,
     desk: Desk,
+    /// How many frames other threads have sent themselves.
+    sent_at_once: AtomicU64,
 }
 
 impl<T: Talk> Link<T> {
@@ -80,6 +83,7 @@ impl<T: Talk> Link<T> {
             reset: Notify::new(),
             snapshot_underway: AtomicBool::new(false),
             desk: Desk::default(),
+            sent_at_once: AtomicU64::new(0),
         };
         (link, receiver)
     }
@@ -156,7 +160,23 @@ impl<T: Talk> Link<T> {
     /// has to wake up for it then. Says whether it was sent.
     fn send_at_once(&self, outgoing: &Outgoing) -> bool {
         let idle = || self.queued_bytes.load(Ordering::Acquire) == 0;
-        self.desk.send_if(idle, |version, buffer| outgoing.put(version, buffer))
+        let sent = self.desk.send_if(idle, |version, buffer| outgoing.put(version, buffer));
+        if sent {
+            self.sent_at_once.fetch_add(1, Ordering::Relaxed);
+        }
+        sent
+    }
+
+    /// Waits until nothing has been sent and nobody has waited for an answer for so long.
+    async fn idle(&self, long: Duration) {
+        loop {
+            let before = self.sent_at_once.load(Ordering::Relaxed);
+            tokio::time::sleep(long).await;
+            let nothing_sent = self.sent_at_once.load(Ordering::Relaxed) == before;
+            if nothing_sent && lock(&self.pending).is_empty() {
+                return;
+            }
+        }
     }
 
     fn taken(&self, outgoing: &Outgoing) {
@@ -222,6 +242,8 @@ enum Down {
     Malformed,
     #[error("disconnected on request")]
     Reset,
+    #[error("nothing was said for a long time")]
+    Idle,
 }
 
 /// Carries what is queued for one peer, as long as the transport lives.
@@ -254,6 +276,10 @@ async fn keep_up<T: Talk>(shared: &Shared, link: &Link<T>, queue: &mut mpsc::Rec
             }
             Err(error) => Down::Greet(error),
         };
+        if let Down::Idle = down {
+            tracing::debug!(peer = ?link.peer, purpose = ?T::PURPOSE, "idle, disconnected");
+            continue;
+        }
         // Once is enough for people; the peer is dialled again and again.
         if known_down {
             tracing::debug!(peer = ?link.peer, purpose = ?T::PURPOSE, reason = %down, "still down");
@@ -373,6 +399,7 @@ async fn write_all<T: Talk>(
         let next = tokio::select! {
             next = queue.recv() => next.map(Some),
             () = link.desk.left_over() => Some(None),
+            () = link.idle(shared.settings.idle_timeout / 2) => return Down::Idle,
         };
         let Some(mut next) = next else { return Down::Ended };
         let mut turn = link.desk.turn().await;

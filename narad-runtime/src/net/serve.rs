@@ -18,7 +18,7 @@ use super::transport::{ROOM_BYTES, Shared};
 use super::{BulkConnection, Delivery, DeliveryReply};
 use crate::tls::Fault;
 use crate::wire::deliver::{Head, decode_records};
-use crate::wire::frame::{FrameError, Kind};
+use crate::wire::frame::{Frame, FrameError, Kind};
 use crate::wire::handshake::Purpose;
 use crate::wire::{DecodeError, Wire};
 
@@ -33,6 +33,8 @@ enum Closed {
     Decode(#[from] DecodeError),
     #[error("{0}")]
     Frame(#[from] FrameError),
+    #[error("nothing was said for too long")]
+    Idle,
     #[error("a joiner may only ask to join")]
     NotAJoin,
     #[error("it is another node: {0}")]
@@ -63,7 +65,9 @@ pub(crate) async fn serve(shared: &Arc<Shared>, guest: Guest) {
         (Purpose::Control | Purpose::Snapshot | Purpose::Bulk | Purpose::Delivery, None) => None,
     };
     let purpose = hello.purpose;
-    if let Some(Err(reason)) = served {
+    if let Some(Err(Closed::Idle)) = served {
+        tracing::debug!(from = ?hello.node, ?purpose, "a connection on which nothing was said");
+    } else if let Some(Err(reason)) = served {
         tracing::warn!(from = ?hello.node, ?purpose, %reason, "closed a connection");
     } else {
         tracing::debug!(from = ?hello.node, ?purpose, "a connection ended");
@@ -117,7 +121,7 @@ async fn take_all(
     mut proof: Proof,
     replies: mpsc::Sender<Bytes>,
 ) -> Result<(), Closed> {
-    while let Some(frame) = reader.next().await? {
+    while let Some(frame) = next(shared, &mut reader).await? {
         proof.check(from, &*shared.seams.directory)?;
         if frame.kind == Kind::Raft {
             shared.seams.inbound.raft(from, frame.payload);
@@ -142,6 +146,15 @@ async fn take_all(
         }
     }
     Ok(())
+}
+
+/// Returns the next frame of a peer, unless it is silent for too long.
+async fn next(
+    shared: &Shared,
+    reader: &mut FrameReader<ReadHalf>,
+) -> Result<Option<Frame>, Closed> {
+    let next = tokio::time::timeout(shared.settings.idle_timeout, reader.next()).await;
+    next.map_err(|_| Closed::Idle)?.map_err(Closed::from)
 }
 
 async fn reply_all(
@@ -175,7 +188,7 @@ async fn take_batches(
     mut proof: Proof,
     replies: mpsc::Sender<Bytes>,
 ) -> Result<(), Closed> {
-    while let Some(frame) = reader.next().await? {
+    while let Some(frame) = next(shared, &mut reader).await? {
         proof.check(from, &*shared.seams.directory)?;
         let kind = frame.kind;
         if kind != Kind::Deliver {

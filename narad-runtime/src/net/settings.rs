@@ -25,7 +25,10 @@ pub struct Settings {
     pub queue_bytes_max: usize,
     /// Calls to one peer, and requests of one peer, that may be unanswered. Default 1024.
     pub calls_max: usize,
-    /// Connections that have not completed their handshake. Default 64; the oldest gives way.
+    /// How long a peer's connection is kept on which nothing is said. Default 5 min; a dialer that has
+    /// nothing to say ends it after half of that.
+    pub idle_timeout: Duration,
+    /// Connections that have not completed their handshake. Default 256; the oldest gives way.
     pub strangers_max: usize,
     /// Joiners that may be connected at once. Default 8.
     pub joiners_max: usize,
@@ -55,7 +58,8 @@ impl Default for Settings {
             queue_length_max: 4096,
             queue_bytes_max: 128 << 20,
             calls_max: 1024,
-            strangers_max: 64,
+            idle_timeout: Duration::from_mins(5),
+            strangers_max: 256,
             joiners_max: 8,
             snapshots_max: 4,
             delivery_bytes_max: 128 << 20,

@@ -98,6 +98,12 @@ impl Fault {
         })
     }
 
+    /// Whether the other side has refused this one's certificate; it has taken nothing else then.
+    #[cfg(feature = "http")]
+    pub(crate) const fn is_refusal(&self) -> bool {
+        self.is_told && !matches!(self.what, What::Broken(_) | What::NotTls)
+    }
+
     /// Says it in one word, for counting.
     pub const fn word(&self) -> &'static str {
         match &self.what {
