@@ -68,6 +68,7 @@ mod operate;
 mod page;
 mod query;
 mod request;
+pub mod role;
 mod salvage;
 mod serve;
 mod skip;
@@ -75,6 +76,7 @@ mod topics;
 
 pub use error::{DamagedBody, ErrorBody, error_codes};
 pub use openapi::OPENAPI;
+pub use role::{Peer, Role};
 pub use serve::{Connections, serve};
 
 /// What one node takes from its clients.
