@@ -312,7 +312,7 @@ pub(super) async fn run(
     terminal: &mut Terminal,
 ) -> Result<(), Failure> {
     let format = global.format(terminal);
-    let mut desk = Desk { client: global.client(), format, terminal };
+    let mut desk = Desk { client: global.client()?, format, terminal };
     match command {
         ClusterCommand::Status { stale, check } => status::show(&mut desk, *stale, *check).await,
         ClusterCommand::Members { stale } => {

@@ -26,7 +26,7 @@ pub(super) struct Connector {
 
 /// Why nodes that speak TLS cannot be asked.
 #[derive(Debug, thiserror::Error)]
-#[error("https needs the authority that signed the nodes' certificates: --tls-dir or --ca")]
+#[error("https needs the authority that signed the nodes' certificates: --certs or --ca")]
 pub(super) struct NoAuthority;
 
 impl Connector {
