@@ -141,7 +141,8 @@ impl Global {
                 None => Ok(None),
             };
         };
-        let admin = || in_certs("admin.crt").filter(|cert| cert.exists()).zip(in_certs("admin.key"));
+        let admin =
+            || in_certs("admin.crt").filter(|cert| cert.exists()).zip(in_certs("admin.key"));
         let identity = self.cert.clone().zip(self.key.clone()).or_else(admin);
         let identity = identity.as_ref().map(|(cert, key)| (cert.as_path(), key.as_path()));
         let tls = ClientTls::open(&ca, identity);

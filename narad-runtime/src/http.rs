@@ -70,6 +70,7 @@ mod query;
 mod request;
 pub mod role;
 mod salvage;
+mod secure;
 mod serve;
 mod skip;
 mod topics;

@@ -133,7 +133,8 @@ impl Server {
         let addrs = addresses(settings, &peer, &http);
         let (listens, policy) = (peer.local_addr().ok(), &settings.policy);
         let admitted =
-            identity::admit(&mut data_dir, &name, &addrs, listens, policy, &start, tls.as_ref()).await?;
+            identity::admit(&mut data_dir, &name, &addrs, listens, policy, &start, tls.as_ref())
+                .await?;
 
         let clock = BootClock::new();
         let has_started = data_dir.has_started()?;
@@ -214,12 +215,8 @@ impl Server {
         let NodeIdentity { name, store_uuid, addrs, .. } = me.clone();
         let again = Request::Join { name, store_uuid, addrs };
         tokio::spawn(book::announce(at, again, told, by, handle.clone()));
-        let client = Client::new(
-            who,
-            Arc::clone(&book) as _,
-            Arc::clone(&rates.arriving),
-            transfer,
-        );
+        let client =
+            Client::new(who, Arc::clone(&book) as _, Arc::clone(&rates.arriving), transfer);
         let hands = Hands::new(
             HandsSeams {
                 transport: Arc::clone(&transport),
@@ -289,8 +286,9 @@ impl Server {
             },
         ));
         let router = http::router(Arc::clone(&service) as Arc<dyn Service>, settings.http.clone());
+        let connections = http::Connections { tls: tls.clone(), ..settings.connections.clone() };
         let ended = cancel.clone().cancelled_owned();
-        let http = tokio::spawn(http::serve(http, router, settings.connections.clone(), ended));
+        let http = tokio::spawn(http::serve(http, router, connections, ended));
         if let Some(tls) = tls.clone() {
             tokio::spawn(crate::tls::watch(tls, settings.tls.poll_interval, cancel.clone()));
         }

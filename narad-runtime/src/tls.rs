@@ -53,8 +53,8 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 pub use certificate::{Certificate, Subject, SubjectError, Who};
 pub use fault::{Fault, What};
-pub use material::TlsError;
 use material::Material;
+pub use material::TlsError;
 pub use session::Session;
 pub use watch::watch;
 
@@ -261,6 +261,14 @@ impl Secured {
     pub(crate) fn subject(&self) -> Result<Subject, Fault> {
         let (_, connection) = self.0.get_ref();
         fault::subject_of(connection.peer_certificates())
+    }
+
+    /// Returns what people call the other side, if its certificate says it.
+    #[cfg(feature = "http")]
+    pub(crate) fn called(&self) -> Option<String> {
+        let (_, connection) = self.0.get_ref();
+        let first = connection.peer_certificates()?.first()?;
+        Certificate::of_der(first).ok()?.called
     }
 
     /// Goes on as a blocking connection.

@@ -150,7 +150,8 @@ fn issue(
         let mut found = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
         // Not every name of a node can be one of a host.
         found.extend(Some(node.to_string()).filter(|name| check_host(name).is_ok()));
-        found.extend(hosts.iter().filter(|host| !found.contains(host)).cloned().collect::<Vec<_>>());
+        found
+            .extend(hosts.iter().filter(|host| !found.contains(host)).cloned().collect::<Vec<_>>());
         let who = Who::Node(node.clone());
         let issued = authority.issue(&who, node.as_str(), &found, Validity::days(days));
         pairs.push(Pair { called: node.as_str(), issued: issued.map_err(failed)? });

@@ -94,8 +94,7 @@ mod tests {
 
     #[test]
     fn what_is_no_address_says_how_to_write_one() {
-        for text in ["", "narad-1", "https://a", "ftp://a:1", "a:1/b", "a:0", "u@a:1", "a:70000"]
-        {
+        for text in ["", "narad-1", "https://a", "ftp://a:1", "a:1/b", "a:0", "u@a:1", "a:70000"] {
             let error = text.parse::<Endpoint>().expect_err(text).to_string();
             assert!(error.contains("write http://HOST:PORT"), "{error}");
         }

@@ -5,12 +5,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::http::Request;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
+use tower_service::Service;
+
+use super::role::Peer;
+use super::secure::{self, Met};
+use crate::tls::Tls;
 
 /// What a listener takes from its connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +28,8 @@ pub struct Connections {
     pub head_timeout: Duration,
     /// How long requests under way may take when the node stops. Default 10 s.
     pub shutdown_timeout: Duration,
+    /// The node's certificate; with it, every connection is under TLS. Default none.
+    pub tls: Option<Tls>,
 }
 
 impl Default for Connections {
@@ -30,6 +38,7 @@ impl Default for Connections {
             connections_max: 1024,
             head_timeout: Duration::from_secs(15),
             shutdown_timeout: Duration::from_secs(10),
+            tls: None,
         }
     }
 }
@@ -80,11 +89,22 @@ pub async fn serve(
         };
         // Small answers leave at once; a failure only costs time.
         let _ = stream.set_nodelay(true);
-        let service = TowerToHyperService::new(router.clone());
-        let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
-        let connection = graceful.watch(connection);
+        let (builder, watcher) = (builder.clone(), graceful.watcher());
+        let (router, tls, limit) =
+            (router.clone(), connections.tls.clone(), connections.head_timeout);
         tokio::spawn(async move {
-            if let Err(error) = connection.await {
+            let Met { stream, peer: told } =
+                match secure::meet(tls.as_ref(), stream, peer, limit).await {
+                    Ok(met) => met,
+                    Err(error) => {
+                        tracing::debug!(%peer, %error, "a connection was refused");
+                        return;
+                    }
+                };
+            let told = Told { inner: router, peer: told, secret: tls.is_some() };
+            let service = TowerToHyperService::new(told);
+            let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
+            if let Err(error) = watcher.watch(connection).await {
                 tracing::debug!(%peer, error = %error, "a connection ended early");
             }
             drop(slot);
@@ -95,4 +115,42 @@ pub async fn serve(
         tracing::warn!("requests were still under way when the time to stop ran out");
     }
     Ok(())
+}
+
+/// A service that is told who asks.
+#[derive(Clone)]
+struct Told<S> {
+    inner: S,
+    peer: Peer,
+    secret: bool,
+}
+
+impl<S, B, R> Service<Request<B>> for Told<S>
+where
+    S: Service<Request<B>, Response = axum::http::Response<R>>,
+    S::Future: Send + 'static,
+    R: 'static,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = std::pin::Pin<Box<dyn Future<Output = Result<S::Response, S::Error>> + Send>>;
+
+    fn poll_ready(
+        &mut self,
+        cx: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        request.extensions_mut().insert(self.peer.clone());
+        let (answer, secret) = (self.inner.call(request), self.secret);
+        Box::pin(async move {
+            let mut answer = answer.await?;
+            if secret {
+                secure::point_to_https(answer.headers_mut());
+            }
+            Ok(answer)
+        })
+    }
 }

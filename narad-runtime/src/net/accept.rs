@@ -14,10 +14,10 @@ use tokio_util::sync::CancellationToken;
 use super::codec::FrameReader;
 use super::greet::{self, GreetError};
 use super::proof::Proof;
+use super::serve;
 use super::socket::{self, TcpListener, TcpStream};
 use super::stream::Stream;
 use super::transport::Shared;
-use super::serve;
 use crate::wire::frame::Kind;
 use crate::wire::handshake::{Hello, Purpose, Refused, Why};
 
@@ -56,7 +56,8 @@ async fn receive(
     (id, evicted): (u64, CancellationToken),
 ) {
     let limit = shared.settings.handshake_timeout;
-    let introduced = evicted.run_until_cancelled(timeout(limit, introduce(&shared, stream, from))).await;
+    let introduced =
+        evicted.run_until_cancelled(timeout(limit, introduce(&shared, stream, from))).await;
     shared.strangers.leave(id);
     match introduced {
         Some(Ok(Ok(Some(guest)))) => serve::serve(&shared, guest).await,

@@ -250,12 +250,7 @@ pub(crate) async fn refuse(
     write(stream, Kind::Welcome, &welcome.to_bytes(), limit).await
 }
 
-async fn write(
-    stream: &mut Stream,
-    kind: Kind,
-    payload: &[u8],
-    limit: Duration,
-) -> io::Result<()> {
+async fn write(stream: &mut Stream, kind: Kind, payload: &[u8], limit: Duration) -> io::Result<()> {
     let mut out = BytesMut::new();
     put_frame(HANDSHAKE_VERSION, kind, payload, &mut out).expect("handshakes are short");
     socket::write_all(stream, &mut out, limit).await

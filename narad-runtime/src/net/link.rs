@@ -342,8 +342,7 @@ async fn introduce(
     let settings = &shared.settings;
     let stream = socket::dial(address, settings.connect_timeout).await?;
     socket::tune(&stream, settings.stall_timeout)?;
-    let (stream, proof) =
-        secure(settings.tls.as_ref(), stream, settings.handshake_timeout).await?;
+    let (stream, proof) = secure(settings.tls.as_ref(), stream, settings.handshake_timeout).await?;
     let listens_at = settings.listens_at.clone();
     let hello = Hello { listens_at, ..shared.identity.hello(purpose) };
     greet(stream, proof, &hello, settings.handshake_timeout).await

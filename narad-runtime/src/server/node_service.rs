@@ -262,7 +262,9 @@ impl NodeService {
             self.look(read, move |node| moves_seen_from(node, &pace)).await?;
         // A stale view is this node's own: so what a destination is asked ends there.
         if read == Read::Barrier {
-            let asked = elsewhere.into_iter().map(async |(to, addr)| (to, ask_moves(&addr, self.tls()).await));
+            let asked = elsewhere
+                .into_iter()
+                .map(async |(to, addr)| (to, ask_moves(&addr, self.tls()).await));
             for (to, told) in join_all(asked).await {
                 add_progress(&mut moves, &to, told.as_deref());
             }

@@ -11,7 +11,9 @@ pub(super) fn open(settings: &Settings, name: &Name) -> Result<Option<Tls>, Serv
     settings.check_listeners()?;
     let Some(files) = settings.tls.files(name.as_str())? else {
         if settings.insecure {
-            tracing::warn!("there is no TLS: whoever reaches this node can read and change all of it");
+            tracing::warn!(
+                "there is no TLS: whoever reaches this node can read and change all of it"
+            );
         }
         return Ok(None);
     };

@@ -205,10 +205,15 @@ fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
 }
 
 fn chain(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let not_that = |cause: String| TlsError::NotThat { path: path.into(), wanted: "certificate", cause };
+    let not_that =
+        |cause: String| TlsError::NotThat { path: path.into(), wanted: "certificate", cause };
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     let chain = chain.map_err(|error| not_that(error.to_string()))?;
-    if chain.is_empty() { Err(not_that("it has no PEM section of one".to_owned())) } else { Ok(chain) }
+    if chain.is_empty() {
+        Err(not_that("it has no PEM section of one".to_owned()))
+    } else {
+        Ok(chain)
+    }
 }
 
 fn key(path: &Path, pem: &[u8]) -> Result<PrivateKeyDer<'static>, TlsError> {

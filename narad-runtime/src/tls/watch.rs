@@ -60,7 +60,9 @@ fn expiry(tls: &Tls) -> Option<String> {
     let left = tls.certificate().left();
     let path = tls.files().cert.display().to_string();
     if left.is_zero() {
-        Some(format!("{path} has expired: other nodes refuse it; `narad cert issue` makes a new one"))
+        Some(format!(
+            "{path} has expired: other nodes refuse it; `narad cert issue` makes a new one"
+        ))
     } else if left < SHORT {
         let days = left.as_secs() / 86_400;
         Some(format!("{path} expires in {days} days; `narad cert issue` makes a new one"))

@@ -141,9 +141,8 @@ impl Client {
         let tls = self.settings.tls.as_ref();
         let session = tls.map(Tls::dial_session).transpose().map_err(unreachable)?;
         let patience = self.settings.handshake_timeout;
-        let mut stream =
-            Stream::new(stream, session.map(Box::new), HANDSHAKE_VERSION, patience)
-                .map_err(unreachable)?;
+        let mut stream = Stream::new(stream, session.map(Box::new), HANDSHAKE_VERSION, patience)
+            .map_err(unreachable)?;
         let met = stream.secure(cancel).map_err(unsecured)?;
         self.check(from, met.as_ref())?;
         let welcome = greet(&mut stream, &self.identity, cancel).map_err(unsecured)?;

@@ -222,11 +222,7 @@ impl Stream {
     }
 }
 
-fn read(
-    tls: Option<&mut Session>,
-    stream: &mut TcpStream,
-    buffer: &mut [u8],
-) -> io::Result<usize> {
+fn read(tls: Option<&mut Session>, stream: &mut TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
     match tls {
         Some(tls) => tls.read(stream, buffer),
         None => stream.read(buffer),

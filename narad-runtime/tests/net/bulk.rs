@@ -15,11 +15,11 @@ use std::time::{Duration, Instant};
 
 use narad_core::ids::{NodeId, Offset, PartitionId, TopicId};
 use narad_runtime::net::{Bulk, Directory};
+use narad_runtime::tls::Tls;
 use narad_runtime::transfer::{
     CancelFlag, Client, CopyReport, CopyRequest, Server, Settings, Sink, Source, SourceError,
     Throttle, TransferError,
 };
-use narad_runtime::tls::Tls;
 use tokio::runtime::Runtime;
 
 use crate::support::{Node, World, identity};

@@ -391,7 +391,8 @@ async fn a_joiner_asks_once_and_learns_who_answered() {
     let address = world.where_is(one.id);
     let joiner = Joiner { cluster: None, store_uuid: StoreUuid(9) };
     let asked = address.clone();
-    let call = tokio::spawn(async move { join(&asked, joiner, &join_request(), PATIENCE, None).await });
+    let call =
+        tokio::spawn(async move { join(&asked, joiner, &join_request(), PATIENCE, None).await });
     let (from, request, reply) = one.is_asked().await;
     assert_eq!((from, request), (None, join_request()));
     reply.send(&Answer::Joined { node: NodeId(9), peers: Vec::new(), policy: Policy::default() });

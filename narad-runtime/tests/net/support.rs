@@ -239,7 +239,6 @@ impl Raw {
         assert_eq!(frame.kind, Kind::Welcome);
         (raw, Welcome::from_bytes(&frame.payload).unwrap())
     }
-
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Raw<S> {

@@ -50,8 +50,9 @@ pub(super) fn write_all(dir: &Path, pairs: &[Pair<'_>], replace: bool) -> Result
         && let Some((there, ..)) = files.iter().find(|(path, ..)| path.symlink_metadata().is_ok())
     {
         let message = format!("{} is there already; nothing was written", there.display());
-        return Err(Failure::new(ExitCode::Usage, message)
-            .with_hint("--force replaces it; whoever trusts what is there does not trust the new one"));
+        return Err(Failure::new(ExitCode::Usage, message).with_hint(
+            "--force replaces it; whoever trusts what is there does not trust the new one",
+        ));
     }
     for (path, content, mode) in files {
         let written = if replace {

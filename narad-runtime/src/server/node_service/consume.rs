@@ -325,11 +325,7 @@ fn settle_now(slot: &Slot, ticket: Ticket, how: Settle) -> Settled {
 
 /// Asks another node where the consumers of its partitions stand; gives up soon, since it may be
 /// dead.
-async fn ask_offsets(
-    addr: &str,
-    topic: &str,
-    tls: Option<&ClientTls>,
-) -> Option<Vec<OffsetsView>> {
+async fn ask_offsets(addr: &str, topic: &str, tls: Option<&ClientTls>) -> Option<Vec<OffsetsView>> {
     const PATIENCE: Duration = Duration::from_secs(1);
     let options = ClientOptions {
         connect_timeout: PATIENCE,

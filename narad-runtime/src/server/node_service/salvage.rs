@@ -138,11 +138,7 @@ impl NodeService {
     }
 }
 
-pub(super) fn client(
-    addr: &str,
-    patience: Duration,
-    tls: Option<&ClientTls>,
-) -> Option<Client> {
+pub(super) fn client(addr: &str, patience: Duration, tls: Option<&ClientTls>) -> Option<Client> {
     let options = ClientOptions {
         connect_timeout: PATIENCE,
         request_timeout: patience,

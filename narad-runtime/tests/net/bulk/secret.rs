@@ -81,7 +81,8 @@ fn a_copy_needs_the_right_certificates_on_both_sides() {
     let both = |source: &Set, one: &str, destination: &Set, two: &str| {
         let setup = setup(vec![vec![7; 100]], source.node(one), destination.node(two));
         let sink = Collected::default();
-        let copied = setup.client.copy(SOURCE, &whole(0, 100), &mut sink.clone(), &CancelFlag::default());
+        let copied =
+            setup.client.copy(SOURCE, &whole(0, 100), &mut sink.clone(), &CancelFlag::default());
         assert_eq!(sink.bytes(), 0);
         assert_eq!(setup.memory.read.load(std::sync::atomic::Ordering::Relaxed), 0);
         copied.expect_err("it was served").to_string()

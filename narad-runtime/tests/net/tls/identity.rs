@@ -207,7 +207,8 @@ async fn a_joiner_gets_only_the_name_of_its_certificate() {
     let address = world.where_is(ONE);
     let joiner = Joiner { cluster: None, store_uuid: StoreUuid(9) };
     // The request asks for narad-9.
-    let ask = async |tls: Option<&Tls>| join(&address, joiner, &join_request(), PATIENCE, tls).await;
+    let ask =
+        async |tls: Option<&Tls>| join(&address, joiner, &join_request(), PATIENCE, tls).await;
     let (wrong, right) = (set.node("narad-8"), set.node("narad-9"));
     assert_eq!(ask(Some(&wrong)).await, Err(CallError::Closed));
     assert_eq!(ask(None).await, Err(CallError::Tls(Fault { is_told: false, what: What::NotTls })));
@@ -292,8 +293,7 @@ async fn a_flood_of_half_open_handshakes_harms_nobody() {
         }
     }
     cluster.goes_on().await;
-    let three =
-        Node::start_with(&cluster.world, 3, with(cluster.set.node("narad-3")), None).await;
+    let three = Node::start_with(&cluster.world, 3, with(cluster.set.node("narad-3")), None).await;
     reaches(&three.transport, ONE, 5).await;
     let mut oldest = held.pop_front().expect("some are held");
     assert!(oldest.is_closed().await, "it made no room");
@@ -303,10 +303,8 @@ async fn a_flood_of_half_open_handshakes_harms_nobody() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_handshake_that_stands_still_ends_in_time() {
     let (world, set) = (Arc::new(World::default()), Set::of("prod"));
-    let settings = Settings {
-        handshake_timeout: Duration::from_millis(100),
-        ..with(set.node("narad-1"))
-    };
+    let settings =
+        Settings { handshake_timeout: Duration::from_millis(100), ..with(set.node("narad-1")) };
     let _one = Node::start_with(&world, 1, settings, None).await.echo();
     for begun in [&[][..], &[0x16], &[0x16, 3, 1, 2, 0]] {
         let mut raw = Raw::dial(&world.where_is(ONE)).await;
