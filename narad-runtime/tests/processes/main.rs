@@ -14,3 +14,4 @@ mod matrix;
 mod node;
 mod promote;
 mod resume;
+mod secure;
