@@ -19,6 +19,7 @@ use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::http::Secret;
 use crate::http::json::OffsetsBody;
 use crate::service::{
     AcceptedView, MemberView, MoveView, NewLoss, NewTopic, OffsetsView, Read, ReceiptView,
@@ -62,6 +63,8 @@ pub struct ClientOptions {
     pub retry_max: Duration,
     /// How long a node that failed is asked only if no other one can do it. Default 1 s.
     pub avoid_for: Duration,
+    /// The bearer token that nodes are shown. Default none.
+    pub token: Option<Secret>,
 }
 
 impl Default for ClientOptions {
@@ -72,6 +75,7 @@ impl Default for ClientOptions {
             retry_min: Duration::from_millis(20),
             retry_max: Duration::from_secs(2),
             avoid_for: Duration::from_secs(1),
+            token: None,
         }
     }
 }
@@ -141,7 +145,7 @@ impl Client {
         assert!(!seeds.is_empty(), "a client needs the address of at least one node");
         Self {
             shared: Arc::new(Shared {
-                transport: Transport::new(options.connect_timeout),
+                transport: Transport::new(options.connect_timeout, options.token.as_ref()),
                 seeds,
                 options,
                 preferred: AtomicUsize::new(0),

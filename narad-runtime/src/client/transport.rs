@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use axum::http::{self, Method, StatusCode, header};
+use axum::http::{self, HeaderValue, Method, StatusCode, header};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper_util::client::legacy::Client as HyperClient;
@@ -10,7 +10,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
 use super::{ClientError, Endpoint};
-use crate::http::ErrorBody;
+use crate::http::{ErrorBody, Secret};
 
 /// Longest answer that is read.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
@@ -22,6 +22,8 @@ const IDLE_MAX: Duration = Duration::from_secs(5);
 /// Connections to nodes.
 pub(super) struct Transport {
     hyper: HyperClient<HttpConnector, Full<Bytes>>,
+    /// Who is asking, as nodes are told.
+    authorization: Option<HeaderValue>,
 }
 
 /// What is asked, of whomever.
@@ -80,7 +82,7 @@ impl Request {
 }
 
 impl Transport {
-    pub(super) fn new(connect_timeout: Duration) -> Self {
+    pub(super) fn new(connect_timeout: Duration, token: Option<&Secret>) -> Self {
         let mut connector = HttpConnector::new();
         connector.set_connect_timeout(Some(connect_timeout));
         connector.set_nodelay(true);
@@ -89,7 +91,13 @@ impl Transport {
             .pool_idle_timeout(IDLE_MAX)
             .pool_max_idle_per_host(16)
             .build(connector);
-        Self { hyper }
+        let authorization = token.map(|token| {
+            let bearer = format!("Bearer {}", token.reveal());
+            let mut value = HeaderValue::try_from(bearer).expect("a token fits into a header");
+            value.set_sensitive(true);
+            value
+        });
+        Self { hyper, authorization }
     }
 
     /// Asks one node, once.
@@ -103,6 +111,9 @@ impl Transport {
             .method(request.method.clone())
             .uri(endpoint.url(&request.path_and_query))
             .header(header::ACCEPT, request.accept);
+        if let Some(authorization) = &self.authorization {
+            built = built.header(header::AUTHORIZATION, authorization);
+        }
         if !request.body.is_empty() {
             built = built.header(header::CONTENT_TYPE, request.content_type);
         }

@@ -141,6 +141,7 @@ pub(super) fn client(addr: &str, patience: Duration) -> Option<Client> {
     let options = ClientOptions {
         connect_timeout: PATIENCE,
         request_timeout: patience,
+        token: crate::http::presented(),
         ..ClientOptions::default()
     };
     Some(Client::new(vec![addr.parse().ok()?], options))
