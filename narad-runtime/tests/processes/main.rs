@@ -12,5 +12,6 @@ mod large;
 mod ledger;
 mod matrix;
 mod node;
+mod operator;
 mod promote;
 mod resume;
