@@ -10,7 +10,9 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use crate::client::{Client, ClientOptions, Endpoint};
 use crate::http::Secret;
+use crate::tls::ClientTls;
 
+mod cert;
 mod cluster;
 mod demo;
 mod exit;
@@ -72,6 +74,18 @@ pub struct Global {
         conflicts_with = "token"
     )]
     pub token_file: Option<PathBuf>,
+    /// A directory that narad cert has made: nodes are asked over https, as its admin
+    #[arg(long, global = true, value_name = "DIR", env = "NARAD_CERTS")]
+    pub certs: Option<PathBuf>,
+    /// The authority that signed the nodes' certificates: nodes are asked over https
+    #[arg(long, global = true, value_name = "FILE", env = "NARAD_CA")]
+    pub ca: Option<PathBuf>,
+    /// The certificate that nodes are shown
+    #[arg(long, global = true, value_name = "FILE", env = "NARAD_CERT", requires = "key")]
+    pub cert: Option<PathBuf>,
+    /// Its private key
+    #[arg(long, global = true, value_name = "FILE", env = "NARAD_KEY", requires = "cert")]
+    pub key: Option<PathBuf>,
     /// How answers are shown; tables on a terminal and JSON elsewhere if not given. Of cluster trace
     /// the file to write
     #[arg(short, long, global = true, value_name = "FORMAT", value_parser = OutputParser)]
@@ -108,6 +122,9 @@ pub enum Command {
     /// Make tokens for whoever may use the API
     #[command(subcommand)]
     Token(token::TokenCommand),
+    /// Make certificates, and look at them
+    #[command(subcommand)]
+    Cert(cert::CertCommand),
     /// Print a completion script for a shell
     Completions {
         /// The shell
@@ -146,8 +163,25 @@ impl Global {
             Some(path) => Some(token::read(path)?),
             None => self.token.clone(),
         };
-        let options = ClientOptions { token, ..ClientOptions::default() };
+        let options = ClientOptions { token, tls: self.tls()?, ..ClientOptions::default() };
         Ok(Client::new(self.admin.clone(), options))
+    }
+
+    /// What nodes are shown, and who is believed to be one.
+    fn tls(&self) -> Result<Option<ClientTls>, Failure> {
+        let in_certs = |file: &str| self.certs.as_deref().map(|dir| dir.join(file));
+        let Some(ca) = self.ca.clone().or_else(|| in_certs("ca.crt")) else {
+            return match &self.cert {
+                Some(_) => Err(Failure::new(ExitCode::Usage, "--cert needs --ca as well")),
+                None => Ok(None),
+            };
+        };
+        let admin =
+            || in_certs("admin.crt").filter(|cert| cert.exists()).zip(in_certs("admin.key"));
+        let identity = self.cert.clone().zip(self.key.clone()).or_else(admin);
+        let identity = identity.as_ref().map(|(cert, key)| (cert.as_path(), key.as_path()));
+        let tls = ClientTls::open(&ca, identity);
+        tls.map(Some).map_err(|error| Failure::new(ExitCode::Usage, error.to_string()))
     }
 
     /// What was asked for explicitly, if anything was.
@@ -184,6 +218,7 @@ pub async fn run(cli: Cli, terminal: &mut Terminal) -> ExitCode {
         Command::Pub(args) => publish::run(args, &global, terminal).await,
         Command::Sub(args) => subscribe::run(args, &global, terminal).await,
         Command::Token(command) => token::run(&command, &global, terminal),
+        Command::Cert(command) => cert::run(&command, &global, terminal),
         Command::Completions { shell } => completions(shell, terminal),
         Command::Man { dir } => man(&dir, terminal),
         Command::ExitCodes => terminal.print(&exit::table()),

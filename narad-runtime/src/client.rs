@@ -25,9 +25,11 @@ use crate::service::{
     AcceptedView, MemberView, MoveView, NewLoss, NewTopic, OffsetsView, Read, ReceiptView,
     SalvageView, Skip, Skipped, TopicDetail, TopicView,
 };
+use crate::tls::ClientTls;
 
 mod accepted;
 mod backoff;
+mod connector;
 mod consumer;
 mod endpoint;
 mod error;
@@ -65,6 +67,9 @@ pub struct ClientOptions {
     pub avoid_for: Duration,
     /// The bearer token that nodes are shown. Default none.
     pub token: Option<Secret>,
+    /// The authority that signed the nodes' certificates, and the client's own, if it has one. With it
+    /// every node is asked over https. Default none.
+    pub tls: Option<ClientTls>,
 }
 
 impl Default for ClientOptions {
@@ -76,6 +81,7 @@ impl Default for ClientOptions {
             retry_max: Duration::from_secs(2),
             avoid_for: Duration::from_secs(1),
             token: None,
+            tls: None,
         }
     }
 }
@@ -145,7 +151,12 @@ impl Client {
         assert!(!seeds.is_empty(), "a client needs the address of at least one node");
         Self {
             shared: Arc::new(Shared {
-                transport: Transport::new(options.connect_timeout, options.token.as_ref()),
+                transport: Transport::new(
+                    options.connect_timeout,
+                    options.tls.as_ref(),
+                    seeds.iter().any(Endpoint::is_secret),
+                    options.token.as_ref(),
+                ),
                 seeds,
                 options,
                 preferred: AtomicUsize::new(0),

@@ -75,6 +75,7 @@ mod request;
 pub mod role;
 mod salvage;
 mod seats;
+mod secure;
 mod serve;
 mod skip;
 mod topics;

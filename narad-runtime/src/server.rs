@@ -18,6 +18,7 @@ mod rates;
 mod receiving;
 mod reload;
 mod run;
+mod securing;
 mod sweeping;
 mod topics;
 
@@ -51,6 +52,7 @@ use crate::service::Service;
 use crate::settings::Settings;
 use crate::store::data_dir::DataDir;
 use crate::store::{PartitionStore, SegmentStore};
+use crate::tls::ClientTls;
 use crate::transfer::{self, Client};
 use crate::wire::handshake::ClusterId;
 
@@ -131,13 +133,15 @@ impl Server {
         failpoint::arm_from_environment()?;
         settings.node.check(&settings.policy)?;
         let name = settings.name.clone().ok_or(ServerError::Nameless)?;
+        let tls = securing::open(settings, &name)?;
         let mut data_dir = DataDir::open(&settings.data_dir, &name)?;
         let peer = listen(&settings.listen.peer).await?;
         let http = listen(&settings.listen.http).await?;
         let addrs = addresses(settings, &peer, &http);
         let (listens, policy) = (peer.local_addr().ok(), &settings.policy);
         let admitted =
-            identity::admit(&mut data_dir, &name, &addrs, listens, policy, &start).await?;
+            identity::admit(&mut data_dir, &name, &addrs, listens, policy, &start, tls.as_ref())
+                .await?;
 
         let audit = Audit::open(&settings.data_dir, name.as_str(), &settings.audit);
         let audit = audit.map_err(|source| ServerError::Audit { source })?;
@@ -187,10 +191,15 @@ impl Server {
         let (accepting, waiting) = accepting::open(disk, settings, &handle, &foreground)?;
         let ingress = Arc::clone(&accepting.ingress);
         let cancel = CancellationToken::new();
+        let transfer = transfer::Settings {
+            handshake_timeout: settings.peers.handshake_timeout,
+            tls: tls.clone(),
+            ..transfer::Settings::default()
+        };
         let bulk = Arc::new(transfer::Server::new(
             Arc::new(LiveBytes::new(Arc::clone(&broker))),
             Arc::clone(&rates.leaving),
-            transfer::Settings::default(),
+            transfer.clone(),
         ));
         let seams = Seams {
             directory: Arc::clone(&book) as _,
@@ -206,6 +215,10 @@ impl Server {
         let net = crate::net::Settings {
             listens_at: Some(me.addrs.peer.clone()),
             congestion: settings.transfer.congestion(),
+            handshake_timeout: settings.peers.handshake_timeout,
+            strangers_max: usize::try_from(settings.peers.handshakes_max).unwrap_or(usize::MAX),
+            idle_timeout: settings.peers.idle_timeout,
+            tls: tls.clone(),
             ..crate::net::Settings::default()
         };
         let transport = Arc::new(Transport::start(who, peer, seams, net, &cancel));
@@ -214,12 +227,8 @@ impl Server {
         let NodeIdentity { name, store_uuid, addrs, .. } = me.clone();
         let again = Request::Join { name, store_uuid, addrs };
         tokio::spawn(book::announce(at, again, told, by, handle.clone()));
-        let client = Client::new(
-            who,
-            Arc::clone(&book) as _,
-            Arc::clone(&rates.arriving),
-            transfer::Settings::default(),
-        );
+        let client =
+            Client::new(who, Arc::clone(&book) as _, Arc::clone(&rates.arriving), transfer);
         let hands = Hands::new(
             HandsSeams {
                 transport: Arc::clone(&transport),
@@ -287,6 +296,7 @@ impl Server {
                 history,
                 pace: Arc::clone(&pace),
                 sizes: Arc::default(),
+                tls: tls.as_ref().map(ClientTls::of_node),
             },
         ));
         let router = http::guarded(
@@ -294,8 +304,12 @@ impl Server {
             settings.http.clone(),
             Arc::clone(&access),
         );
+        let connections = http::Connections { tls: tls.clone(), ..settings.connections.clone() };
         let ended = cancel.clone().cancelled_owned();
-        let http = tokio::spawn(http::serve(http, router, settings.connections.clone(), ended));
+        let http = tokio::spawn(http::serve(http, router, connections, ended));
+        if let Some(tls) = tls.clone() {
+            tokio::spawn(crate::tls::watch(tls, settings.tls.poll_interval, cancel.clone()));
+        }
         tokio::spawn(ingress.keep_open(cancel.clone()));
         tokio::spawn(pace.watch(handle.clone(), cancel.clone()));
         tokio::spawn(sweep_trash(store, settings.node.quarantine, cancel.clone()));

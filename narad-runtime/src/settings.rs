@@ -21,6 +21,7 @@ mod keys;
 mod read;
 mod reload;
 mod template;
+mod tls;
 mod tokens;
 mod units;
 
@@ -31,6 +32,7 @@ pub use keys::{Key, keys};
 pub use read::Layers;
 pub use reload::{Change, Effect, changes};
 pub use template::commented_default;
+pub use tls::{PeerSettings, TlsSettings};
 
 /// Everything that a node is told when it starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +45,12 @@ pub struct Settings {
     pub listen: Listen,
     /// What others are told about where the node listens. Default: where it listens.
     pub advertise: Advertise,
+    /// Whether a node without TLS may listen where other machines reach it. Default false.
+    pub insecure: bool,
+    /// The node's certificate.
+    pub tls: TlsSettings,
+    /// What other nodes may take of this one's attention.
+    pub peers: PeerSettings,
     /// What the whole cluster agrees on: taken by the node that founds it, compared by all others.
     pub policy: Policy,
     /// What the node decides for itself.
@@ -222,6 +230,9 @@ impl Default for Settings {
             data_dir: "narad-data".into(),
             listen: Listen { peer: "127.0.0.1:7400".into(), http: "127.0.0.1:7401".into() },
             advertise: Advertise::default(),
+            insecure: false,
+            tls: TlsSettings::default(),
+            peers: PeerSettings::default(),
             policy: Policy::default(),
             node: Config::new(0),
             transfer: TransferSettings::default(),
@@ -280,6 +291,21 @@ impl Settings {
             if everywhere && advertise.is_none() {
                 return Err(SettingsError::NotAdvertised { key, listen: listen.clone() });
             }
+        }
+        self.check_listeners()?;
+        if let Some(name) = &self.name {
+            self.tls.files(name.as_str())?;
+        }
+        if self.peers.handshakes_max == 0 {
+            return Err(refused("peers.handshakes_max", 0, "at least 1"));
+        }
+        let durations = [
+            ("peers.handshake_timeout", self.peers.handshake_timeout),
+            ("peers.idle_timeout", self.peers.idle_timeout),
+            ("tls.poll_interval", self.tls.poll_interval),
+        ];
+        if let Some((key, _)) = durations.into_iter().find(|(_, duration)| duration.is_zero()) {
+            return Err(refused(key, "0s", "more than 0"));
         }
         let RaftPace { tick, election_ticks_min, election_ticks_max, heartbeat_ticks } = self.raft;
         if tick.is_zero() {

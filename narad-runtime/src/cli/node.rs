@@ -42,6 +42,21 @@ pub struct ServerArgs {
     /// Where clients are told to find it
     #[arg(long, value_name = "ADDR")]
     pub advertise_http: Option<String>,
+    /// A directory that `narad cert` has made, with this node's certificate
+    #[arg(long, value_name = "DIR")]
+    pub tls_dir: Option<String>,
+    /// The authorities that are trusted, instead of the directory's ca.crt
+    #[arg(long, value_name = "FILE")]
+    pub tls_ca: Option<String>,
+    /// The node's certificate, instead of the directory's NAME.crt
+    #[arg(long, value_name = "FILE")]
+    pub tls_cert: Option<String>,
+    /// Its private key, instead of the directory's NAME.key
+    #[arg(long, value_name = "FILE")]
+    pub tls_key: Option<String>,
+    /// Serve other machines without TLS: whoever reaches the node can do anything to it
+    #[arg(long)]
+    pub insecure: bool,
     /// Any key of the configuration file, such as policy.lease=10s
     #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
     pub set: Vec<(String, String)>,
@@ -121,6 +136,11 @@ impl ServerArgs {
             ("listen.http", self.listen_http),
             ("advertise.peer", self.advertise_peer),
             ("advertise.http", self.advertise_http),
+            ("tls.dir", self.tls_dir),
+            ("tls.ca", self.tls_ca),
+            ("tls.cert", self.tls_cert),
+            ("tls.key", self.tls_key),
+            ("insecure", self.insecure.then(|| "true".to_owned())),
         ];
         for (key, value) in flags {
             if let Some(value) = value {

@@ -19,7 +19,9 @@ use tower::{ServiceExt, service_fn};
 use super::error::ApiError;
 use super::role::Peer;
 use super::seats::{Seat, Seats};
+use super::secure::{self, Met};
 use crate::service::ServiceError;
+use crate::tls::Tls;
 
 /// What a listener takes from its connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +38,8 @@ pub struct Connections {
     pub head_timeout: Duration,
     /// How long requests under way may take when the node stops. Default 10 s.
     pub shutdown_timeout: Duration,
+    /// The node's certificate; with it, every connection is under TLS. Default none.
+    pub tls: Option<Tls>,
 }
 
 impl Default for Connections {
@@ -45,6 +49,7 @@ impl Default for Connections {
             connections_per_address_max: 1024,
             head_timeout: Duration::from_secs(15),
             shutdown_timeout: Duration::from_secs(10),
+            tls: None,
         }
     }
 }
@@ -95,12 +100,15 @@ pub async fn serve(
         // Small answers leave at once; a failure only costs time.
         let _ = stream.set_nodelay(true);
         let out = seat.out();
-        let peer = Peer { address: Some(address.ip()), ..Peer::default() };
-        let service = service_fn(answers(router.clone(), peer, seat));
-        let service = TowerToHyperService::new(service);
-        let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
-        let connection = graceful.watch(connection);
-        tokio::spawn(finish(connection, out, address));
+        let (builder, watcher, router) = (builder.clone(), graceful.watcher(), router.clone());
+        let (tls, limit) = (connections.tls.clone(), connections.head_timeout);
+        let served = async move {
+            let Met { stream, peer } = secure::meet(tls.as_ref(), stream, address, limit).await?;
+            let service = TowerToHyperService::new(service_fn(answers(router, peer, seat)));
+            let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
+            watcher.watch(connection).await
+        };
+        tokio::spawn(finish(served, out, address));
     }
     drop(listener);
     if tokio::time::timeout(connections.shutdown_timeout, graceful.shutdown()).await.is_err() {
@@ -137,14 +145,20 @@ where
     move |request: Request<B>| {
         let busy = seat.busy();
         let mut request = request.map(axum::body::Body::new);
-        request.extensions_mut().insert(peer.clone());
+        let peer = peer.clone();
         let (router, spare) = (router.clone(), seat.is_spare());
         Box::pin(async move {
             let _busy = busy;
             if spare && !serves_in_spare(request.uri().path()) {
                 return Ok(full());
             }
-            router.oneshot(request).await
+            let is_encrypted = peer.encrypted;
+            request.extensions_mut().insert(peer);
+            let mut response = router.oneshot(request).await?;
+            if is_encrypted {
+                secure::point_to_https(response.headers_mut());
+            }
+            Ok(response)
         })
     }
 }

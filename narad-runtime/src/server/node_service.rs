@@ -47,6 +47,7 @@ use crate::service::{
     SalvageView, Service, ServiceError, Settle, Settled, Skip, Skipped, Ticket, TopicView, hash_of,
 };
 use crate::store::{Kept, PartitionStore, Receipt};
+use crate::tls::ClientTls;
 use damaged::Damages;
 pub(super) use gather::Sizes;
 use place::{Place, place_of};
@@ -76,6 +77,8 @@ pub(super) struct Steering {
     pub(super) history: Arc<History>,
     pub(super) pace: Arc<Pace>,
     pub(super) sizes: Arc<Sizes>,
+    /// How other nodes are asked.
+    pub(super) tls: Option<ClientTls>,
 }
 
 impl NodeService {
@@ -90,6 +93,10 @@ impl NodeService {
     ) -> Self {
         let (turn, damages) = (AtomicU64::new(0), Damages::new());
         Self { handle, broker, store, node, turn, ingress, topics, damages, steering }
+    }
+
+    const fn tls(&self) -> Option<&ClientTls> {
+        self.steering.tls.as_ref()
     }
 
     fn store(&self) -> Arc<dyn PartitionStore> {
@@ -258,7 +265,9 @@ impl NodeService {
             self.look(read, move |node| moves_seen_from(node, &pace)).await?;
         // A stale view is this node's own: so what a destination is asked ends there.
         if read == Read::Barrier {
-            let asked = elsewhere.into_iter().map(async |(to, addr)| (to, ask_moves(&addr).await));
+            let asked = elsewhere
+                .into_iter()
+                .map(async |(to, addr)| (to, ask_moves(&addr, self.tls()).await));
             for (to, told) in join_all(asked).await {
                 add_progress(&mut moves, &to, told.as_deref());
             }
@@ -276,12 +285,13 @@ impl NodeService {
 }
 
 /// Asks another node how the moves to it are coming on; gives up soon, since it may be dead.
-async fn ask_moves(addr: &str) -> Option<Vec<MoveView>> {
+async fn ask_moves(addr: &str, tls: Option<&ClientTls>) -> Option<Vec<MoveView>> {
     const PATIENCE: Duration = Duration::from_secs(1);
     let options = ClientOptions {
         connect_timeout: PATIENCE,
         request_timeout: PATIENCE,
         token: crate::http::presented(),
+        tls: tls.cloned(),
         ..ClientOptions::default()
     };
     let client = Client::new(vec![addr.parse().ok()?], options);

@@ -122,6 +122,8 @@ impl From<ServerError> for Failure {
         match error {
             ServerError::Nameless
             | ServerError::Config(_)
+            | ServerError::Settings(_)
+            | ServerError::Tls(_)
             | ServerError::Failpoint(_)
             | ServerError::JoinsItself { .. }
             | ServerError::New => Self::new(ExitCode::Usage, message),

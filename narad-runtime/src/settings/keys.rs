@@ -32,6 +32,7 @@ pub(super) enum Slot<'a> {
     Name(&'a mut Option<Name>),
     Path(&'a mut PathBuf),
     Tokens(&'a mut Vec<Token>),
+    OptionalPath(&'a mut Option<PathBuf>),
 }
 
 /// A value as it was given.
@@ -93,6 +94,10 @@ impl Key {
                     Given::Text(text) => tokens::read_text(text)?,
                 }
             }
+            Slot::OptionalPath(slot) => match text {
+                Some(path) if !path.is_empty() => *slot = Some(path.into()),
+                Some(_) | None => return refuse("a path in quotes"),
+            },
         }
         Ok(())
     }
@@ -112,10 +117,15 @@ impl Key {
             Slot::Word(slot) | Slot::Text(slot) | Slot::Address(slot) => format!("{slot:?}"),
             Slot::OptionalAddress(slot) => format!("{:?}", slot.as_ref()?),
             Slot::Name(slot) => format!("{:?}", slot.as_ref()?.as_str()),
-            Slot::Path(slot) => toml::Value::String(slot.to_string_lossy().into()).to_string(),
             Slot::Tokens(slot) => tokens::show(slot),
+            Slot::Path(slot) => quoted(slot),
+            Slot::OptionalPath(slot) => quoted(slot.as_ref()?),
         })
     }
+}
+
+fn quoted(path: &std::path::Path) -> String {
+    toml::Value::String(path.to_string_lossy().into()).to_string()
 }
 
 impl Given<'_> {
@@ -189,6 +199,9 @@ static KEYS: &[Key] = keys! {
     "data_dir" Path data_dir:
         "Where the node keeps its data; one node per directory."
 
+    "insecure" Switch insecure:
+        "Whether a node without TLS may listen where other machines reach it."
+
     "listen.peer" Address listen.peer:
         "For other nodes."
     "listen.http" Address listen.http:
@@ -197,6 +210,26 @@ static KEYS: &[Key] = keys! {
         "Where other nodes are told to find it; needed when it listens on 0.0.0.0."
     "advertise.http" OptionalAddress advertise.http:
         "Where clients are told to find it; needed when it listens on 0.0.0.0."
+
+    "tls.dir" OptionalPath tls.dir:
+        "A directory that narad cert has made; has ca.crt, NAME.crt and NAME.key unless named below."
+    "tls.ca" OptionalPath tls.ca:
+        "The authorities that are trusted, PEM."
+    "tls.cert" OptionalPath tls.cert:
+        "The node's certificate, PEM; its URI narad://CLUSTER/node/NAME says whose it is."
+    "tls.key" OptionalPath tls.key:
+        "Its private key, PEM."
+    "tls.require_client_certificate" Switch tls.require_client_certificate:
+        "Whether clients of the API must show a certificate, too."
+    "tls.poll_interval" Duration tls.poll_interval:
+        "How often these files are looked at; new ones serve for new connections. SIGHUP does it, too."
+
+    "peers.handshakes_max" Count peers.handshakes_max:
+        "Connections of other nodes whose handshake is under way; the oldest makes room for a further one."
+    "peers.handshake_timeout" Duration peers.handshake_timeout:
+        "How long such a handshake may take, TLS included."
+    "peers.idle_timeout" Duration peers.idle_timeout:
+        "How long a connection of another node is kept on which nothing is said."
 
     "policy.max_in_flight" Count policy.max_in_flight:
         "Moves that may be under way at once, cluster-wide."

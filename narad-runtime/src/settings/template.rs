@@ -39,6 +39,10 @@ pub fn commented_default() -> String {
         // What has no default is shown by an example.
         let example = || match key.path {
             "name" => "\"narad-1\"".to_owned(),
+            "tls.dir" => "\"narad-certs\"".to_owned(),
+            "tls.ca" => "\"ca.crt\"".to_owned(),
+            "tls.cert" => "\"narad-1.crt\"".to_owned(),
+            "tls.key" => "\"narad-1.key\"".to_owned(),
             _ => format!("\"192.0.2.1:{}\"", key.port()),
         };
         let value = key.show(&mut settings).unwrap_or_else(example);

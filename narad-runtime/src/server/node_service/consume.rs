@@ -21,6 +21,7 @@ use crate::service::{
     AckSet, Fetched, Handed, HandedRecord, OffsetsOf, OffsetsView, Position, Read, Reserve, Route,
     ServiceError, Settle, Settled, Ticket,
 };
+use crate::tls::ClientTls;
 
 impl NodeService {
     /// Makes durable where consumers stand; what cannot be is delivered again.
@@ -241,7 +242,7 @@ impl NodeService {
         }
         let asked = elsewhere
             .into_iter()
-            .map(async |(addr, wanted)| (ask_offsets(&addr, topic).await, wanted));
+            .map(async |(addr, wanted)| (ask_offsets(&addr, topic, self.tls()).await, wanted));
         for (told, wanted) in join_all(asked).await {
             for at in wanted {
                 add_offsets(&mut views[at], told.as_deref());
@@ -327,12 +328,13 @@ fn settle_now(slot: &Slot, ticket: Ticket, how: Settle) -> Settled {
 
 /// Asks another node where the consumers of its partitions stand; gives up soon, since it may be
 /// dead.
-async fn ask_offsets(addr: &str, topic: &str) -> Option<Vec<OffsetsView>> {
+async fn ask_offsets(addr: &str, topic: &str, tls: Option<&ClientTls>) -> Option<Vec<OffsetsView>> {
     const PATIENCE: Duration = Duration::from_secs(1);
     let options = ClientOptions {
         connect_timeout: PATIENCE,
         request_timeout: PATIENCE,
         token: crate::http::presented(),
+        tls: tls.cloned(),
         ..ClientOptions::default()
     };
     let client = Client::new(vec![addr.parse().ok()?], options);

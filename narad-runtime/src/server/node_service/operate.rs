@@ -117,7 +117,7 @@ impl NodeService {
             return Ok(view);
         }
         let asked = others.into_iter().map(async |(name, addr): (Name, Option<String>)| {
-            let told = match addr.and_then(|addr| client(&addr, PATIENCE)) {
+            let told = match addr.and_then(|addr| client(&addr, PATIENCE, self.tls())) {
                 Some(client) => client.history(Read::Stale).await.ok(),
                 None => None,
             };
