@@ -19,6 +19,7 @@ use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::http::Secret;
 use crate::http::json::OffsetsBody;
 use crate::service::{
     AcceptedView, MemberView, MoveView, NewLoss, NewTopic, OffsetsView, Read, ReceiptView,
@@ -64,6 +65,8 @@ pub struct ClientOptions {
     pub retry_max: Duration,
     /// How long a node that failed is asked only if no other one can do it. Default 1 s.
     pub avoid_for: Duration,
+    /// The bearer token that nodes are shown. Default none.
+    pub token: Option<Secret>,
     /// The authority that signed the nodes' certificates, and the client's own, if it has one. With it
     /// every node is asked over https. Default none.
     pub tls: Option<ClientTls>,
@@ -77,6 +80,7 @@ impl Default for ClientOptions {
             retry_min: Duration::from_millis(20),
             retry_max: Duration::from_secs(2),
             avoid_for: Duration::from_secs(1),
+            token: None,
             tls: None,
         }
     }
@@ -151,6 +155,7 @@ impl Client {
                     options.connect_timeout,
                     options.tls.as_ref(),
                     seeds.iter().any(Endpoint::is_secret),
+                    options.token.as_ref(),
                 ),
                 seeds,
                 options,

@@ -27,7 +27,7 @@ use narad_core::time::Instant;
 use crate::clock::BootClock;
 use crate::ingress::Load;
 use crate::raft::RaftStore;
-use crate::replica::{Actions, Input, Replica, ReplicaError};
+use crate::replica::{Actions, Input, Pulse, Replica, ReplicaError};
 
 pub use hands::{Ground, Hands, HandsSeams, NextLife};
 pub use inbox::{AskFault, Letter, NodeHandle, Stopped};
@@ -53,6 +53,7 @@ pub struct NodeLoop<S: RaftStore> {
     observer: Box<dyn Observer>,
     lines: Lines,
     seen: LogIndex,
+    pulse: Pulse,
     /// When the thread ends, whatever is still under way: it has been asked to.
     ends_by: Option<Instant>,
     requests: BTreeMap<RequestId, crate::net::ReplySender>,
@@ -98,6 +99,7 @@ impl<S: RaftStore + 'static> NodeLoop<S> {
             observer,
             lines: Lines::default(),
             seen: LogIndex(0),
+            pulse: Pulse::default(),
             ends_by: None,
             requests: BTreeMap::new(),
             asks: BTreeMap::new(),
@@ -286,10 +288,16 @@ impl<S: RaftStore + 'static> NodeLoop<S> {
 
     /// Shows the watcher what has changed since it last looked.
     fn look(&mut self) {
+        let pulse = self.replica.pulse();
+        if pulse != self.pulse {
+            self.pulse = pulse;
+            self.observer.pulse(&pulse);
+        }
         let applied = self.replica.node().state().applied();
         if applied != self.seen {
             self.seen = applied;
             self.watcher.changed(self.replica.node());
+            self.lines.applied(self.replica.node());
         }
     }
 }

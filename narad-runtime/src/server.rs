@@ -10,10 +10,13 @@ mod error;
 mod history;
 mod identity;
 mod node_service;
+mod notify;
 mod opening;
 mod pace;
+mod policy;
 mod rates;
 mod receiving;
+mod reload;
 mod run;
 mod securing;
 mod sweeping;
@@ -25,7 +28,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use narad_core::config::Policy;
 use narad_core::effects::Effects;
 use narad_core::ids::NodeId;
 use narad_core::metastore::Addresses;
@@ -39,7 +41,7 @@ use crate::broker::Broker;
 use crate::clock::BootClock;
 use crate::copy::LiveBytes;
 use crate::foreground::Foreground;
-use crate::http;
+use crate::http::{self, Access, Audit};
 use crate::log::LogLimits;
 use crate::metrics::Metrics;
 use crate::net::{Identity, Seams, Transport};
@@ -62,8 +64,10 @@ pub use node_service::NodeService;
 use node_service::Steering;
 use opening::{open_raft, open_store};
 use pace::Pace;
+use policy::check_policy;
 use rates::Rates;
 use receiving::Receiving;
+pub use reload::Reloaded;
 pub use run::run;
 use sweeping::sweep_trash;
 use topics::Topics;
@@ -94,7 +98,10 @@ pub struct Server {
     accepting: Option<Accepting>,
     cancel: CancellationToken,
     thread: Option<JoinHandle<Result<(), ReplicaError>>>,
+    /// The same, once somebody waits for it.
+    joining: Option<tokio::task::JoinHandle<std::thread::Result<Result<(), ReplicaError>>>>,
     http: tokio::task::JoinHandle<io::Result<()>>,
+    access: Arc<Access>,
 }
 
 impl std::fmt::Debug for Server {
@@ -135,6 +142,11 @@ impl Server {
         let admitted =
             identity::admit(&mut data_dir, &name, &addrs, listens, policy, &start, tls.as_ref())
                 .await?;
+
+        let audit = Audit::open(&settings.data_dir, name.as_str(), &settings.audit);
+        let audit = audit.map_err(|source| ServerError::Audit { source })?;
+        let access = Access::new(settings.auth.tokens.clone()).audited(Arc::new(audit));
+        let access = Arc::new(access);
 
         let clock = BootClock::new();
         let has_started = data_dir.has_started()?;
@@ -235,6 +247,7 @@ impl Server {
         let now = clock.now();
         let (mut first, mut actions) = (Effects::default(), Actions::default());
         let mut node = Node::new(now, me, life, settings.node.clone(), state, held, &mut first);
+        node.keep_journals();
         waiting.resume(&mut node, &mut first)?;
         let timeout = settings.node.request_timeout;
         let replica = Replica::new(now, raft, node, timeout, &mut first, &mut actions)?;
@@ -277,6 +290,7 @@ impl Server {
             Arc::clone(&ingress),
             topics,
             Steering {
+                clock,
                 metrics,
                 rates,
                 history,
@@ -285,7 +299,11 @@ impl Server {
                 tls: tls.as_ref().map(ClientTls::of_node),
             },
         ));
-        let router = http::router(Arc::clone(&service) as Arc<dyn Service>, settings.http.clone());
+        let router = http::guarded(
+            Arc::clone(&service) as Arc<dyn Service>,
+            settings.http.clone(),
+            Arc::clone(&access),
+        );
         let connections = http::Connections { tls: tls.clone(), ..settings.connections.clone() };
         let ended = cancel.clone().cancelled_owned();
         let http = tokio::spawn(http::serve(http, router, connections, ended));
@@ -309,7 +327,9 @@ impl Server {
             accepting: Some(accepting),
             cancel,
             thread: Some(thread),
+            joining: None,
             http,
+            access,
         })
     }
 
@@ -357,7 +377,8 @@ impl Server {
         Arc::clone(&self.counters)
     }
 
-    /// Waits until the node cannot go on, or was stopped. Never returns before that.
+    /// Waits until the node cannot go on, or was stopped. Never returns before that; whoever stops
+    /// waiting may wait again.
     ///
     /// # Errors
     ///
@@ -367,8 +388,12 @@ impl Server {
     ///
     /// If the node's thread did.
     pub async fn ended(&mut self) -> Result<(), ServerError> {
-        let Some(thread) = self.thread.take() else { return Ok(()) };
-        let ended = tokio::task::spawn_blocking(move || thread.join()).await;
+        if let Some(thread) = self.thread.take() {
+            self.joining = Some(tokio::task::spawn_blocking(move || thread.join()));
+        }
+        let Some(joining) = &mut self.joining else { return Ok(()) };
+        let ended = joining.await;
+        self.joining = None;
         match ended {
             Ok(Ok(result)) => Ok(result?),
             Ok(Err(panic)) => std::panic::resume_unwind(panic),
@@ -406,36 +431,6 @@ impl Drop for Server {
         self.cancel.cancel();
         self.handle.stop();
     }
-}
-
-/// Checks that a file's policy is the cluster's. A file that leaves everything at its default says
-/// nothing.
-///
-/// What operators turn in passing is the cluster's: a node that restarts while moves are paused or
-/// slowed down must not be kept out by its file.
-fn check_policy(file: &Policy, cluster: &Policy) -> Result<(), ServerError> {
-    if *file == Policy::default() {
-        return Ok(());
-    }
-    let file = &Policy {
-        paused: cluster.paused,
-        copy_rate_bytes_per_second: cluster.copy_rate_bytes_per_second,
-        copy_in_bytes_per_second: cluster.copy_in_bytes_per_second,
-        copy_out_bytes_per_second: cluster.copy_out_bytes_per_second,
-        cluster_copy_rate_bytes_per_second: cluster.cluster_copy_rate_bytes_per_second,
-        ..file.clone()
-    };
-    let (file, cluster) = (format!("{file:#?}"), format!("{cluster:#?}"));
-    let differ = file.lines().zip(cluster.lines()).filter(|(file, cluster)| file != cluster);
-    let differ = differ.map(|(file, cluster)| {
-        let plain = |line: &str| line.trim().trim_end_matches(',').to_owned();
-        format!("the file says {}, the cluster {}", plain(file), plain(cluster))
-    });
-    let differences: Vec<String> = differ.collect();
-    if differences.is_empty() {
-        return Ok(());
-    }
-    Err(ServerError::PolicyDiffers { difference: differences.join("; ") })
 }
 
 fn next_life(data_dir: &Arc<Mutex<DataDir>>) -> crate::node_loop::NextLife {

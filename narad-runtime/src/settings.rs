@@ -14,13 +14,15 @@ use narad_core::config::{Config, Policy};
 use narad_core::cursor;
 use narad_core::ids::Name;
 
-use crate::http::{Connections, HttpOptions};
+use crate::http::{AuditLimits, Connections, HttpOptions, Token};
 
 mod error;
 mod keys;
 mod read;
+mod reload;
 mod template;
 mod tls;
+mod tokens;
 mod units;
 
 pub use error::SettingsError;
@@ -28,6 +30,7 @@ pub(crate) use keys::Given;
 pub(crate) use keys::address;
 pub use keys::{Key, keys};
 pub use read::Layers;
+pub use reload::{Change, Effect, changes};
 pub use template::commented_default;
 pub use tls::{PeerSettings, TlsSettings};
 
@@ -66,6 +69,35 @@ pub struct Settings {
     pub http: HttpOptions,
     /// The API's connections.
     pub connections: Connections,
+    /// Who may use the API.
+    pub auth: AuthSettings,
+    /// What is kept of what admins have done.
+    pub audit: AuditLimits,
+    /// What is logged to standard error.
+    pub logging: LoggingSettings,
+}
+
+/// What is logged to standard error, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoggingSettings {
+    /// Which lines, such as `info,raft=warn`, which is the default.
+    pub filter: String,
+    /// How a line is written: `text`, the default, or `json`.
+    pub format: String,
+}
+
+impl Default for LoggingSettings {
+    fn default() -> Self {
+        // Elections are told by who leads in the end; the steps to it are there on request.
+        Self { filter: "info,raft=warn".into(), format: "text".into() }
+    }
+}
+
+/// Who may use the API.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AuthSettings {
+    /// The bearer tokens. Default none: then whoever reaches an unencrypted address is an admin.
+    pub tokens: Vec<Token>,
 }
 
 /// Where a node listens, as `host:port`.
@@ -107,6 +139,9 @@ impl TransferSettings {
         Some(self.congestion_control.clone()).filter(|name| name != SYSTEM)
     }
 }
+
+/// Shortest file of the audit log: rotating is for a file that is full, not for every line.
+const AUDIT_BYTES_MIN: u64 = 64 << 10;
 
 /// The congestion control that is left as the system has it.
 const SYSTEM: &str = "system";
@@ -212,6 +247,9 @@ impl Default for Settings {
             consumers: ConsumerSettings::default(),
             http: HttpOptions::default(),
             connections: Connections::default(),
+            auth: AuthSettings::default(),
+            audit: AuditLimits::default(),
+            logging: LoggingSettings::default(),
         }
     }
 }
@@ -280,6 +318,26 @@ impl Settings {
         if election_ticks_max <= election_ticks_min {
             let allowed = "more than raft.election_ticks_min";
             return Err(refused("raft.election_ticks_max", election_ticks_max, allowed));
+        }
+        if let Err(error) = self.logging.filter.parse::<tracing_subscriber::EnvFilter>() {
+            let allowed = format!("levels such as \"info,raft=warn\": {error}");
+            return Err(refused("logging.filter", &self.logging.filter, &allowed));
+        }
+        if !["text", "json"].contains(&self.logging.format.as_str()) {
+            return Err(refused("logging.format", &self.logging.format, "text or json"));
+        }
+        if self.audit.files_max == 0 {
+            return Err(refused("audit.files_max", 0, "at least 1"));
+        }
+        if self.audit.bytes_max < AUDIT_BYTES_MIN {
+            let value = units::show_size(self.audit.bytes_max);
+            return Err(refused("audit.bytes_max", value, "at least 64KiB"));
+        }
+        if self.connections.connections_max == 0 {
+            return Err(refused("http.connections_max", 0, "at least 1"));
+        }
+        if self.connections.connections_per_address_max == 0 {
+            return Err(refused("http.connections_per_address_max", 0, "at least 1"));
         }
         if self.log.segment_bytes < self.http.record_bytes_max {
             let value = units::show_size(self.log.segment_bytes);

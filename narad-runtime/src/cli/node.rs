@@ -4,16 +4,16 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::Failure;
 use super::terminal::Terminal;
+use super::{Failure, LogFormat};
 use crate::server::Start;
-use crate::settings::{Layers, address, commented_default};
+use crate::settings::{Layers, LoggingSettings, Settings, address, commented_default};
 
 /// Running one node.
 ///
 /// Flags win over the environment (`NARAD_DATA_DIR`, `NARAD_POLICY_LEASE`, ..), which wins over the
 /// file.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct ServerArgs {
     /// The configuration file
     #[arg(long, value_name = "FILE", env = "NARAD_CONFIG")]
@@ -65,17 +65,32 @@ pub struct ServerArgs {
     pub print_config: bool,
 }
 
-pub(super) async fn run(args: ServerArgs, terminal: &mut Terminal) -> Result<(), Failure> {
+pub(super) async fn run(
+    args: ServerArgs,
+    is_filter_given: bool,
+    terminal: &mut Terminal,
+) -> Result<(), Failure> {
     if args.print_config {
         return terminal.write(commented_default().as_bytes());
     }
     let start = args.start();
-    // A variable that is no text names no value of ours.
-    let environment = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    let settings = args.layers(environment)?.settings()?;
+    let settings = args.settings()?;
     settings.required_name()?;
-    crate::server::run(settings, start).await
+    // A variable cannot change while the process lives; the file can.
+    let reread = move || {
+        let mut settings = args.settings()?;
+        if is_filter_given {
+            // The command line has the last word on it.
+            settings.logging = LoggingSettings::default();
+        }
+        Ok(settings)
+    };
+    let settings = if is_filter_given {
+        Settings { logging: LoggingSettings::default(), ..settings }
+    } else {
+        settings
+    };
+    crate::server::run(settings, start, reread).await
 }
 
 impl ServerArgs {
@@ -87,6 +102,25 @@ impl ServerArgs {
         } else {
             Start::Join(self.join.clone())
         }
+    }
+
+    /// Reads the configuration: the file, this process's environment, the flags.
+    fn settings(&self) -> Result<Settings, Failure> {
+        // A variable that is no text names no value of ours.
+        let environment = std::env::vars_os().filter_map(|(name, value)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        });
+        Ok(self.clone().layers(environment)?.settings()?)
+    }
+
+    /// Returns what a node with these arguments logs.
+    pub(super) fn logging(&self) -> Result<(String, LogFormat), Failure> {
+        if self.print_config {
+            return Ok(("warn".into(), LogFormat::Text));
+        }
+        let LoggingSettings { filter, format } = self.settings()?.logging;
+        let format = if format == "json" { LogFormat::Json } else { LogFormat::Text };
+        Ok((filter, format))
     }
 
     fn layers(

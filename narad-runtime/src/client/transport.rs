@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use axum::http::{self, Method, StatusCode, header};
+use axum::http::{self, HeaderValue, Method, StatusCode, header};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper_util::client::legacy::Client as HyperClient;
@@ -10,7 +10,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 
 use super::connector::Connector;
 use super::{ClientError, Endpoint};
-use crate::http::ErrorBody;
+use crate::http::{ErrorBody, Secret};
 use crate::tls::{ClientTls, Fault};
 
 /// Longest answer that is read.
@@ -24,6 +24,8 @@ const IDLE_MAX: Duration = Duration::from_secs(5);
 pub(super) struct Transport {
     hyper: HyperClient<Connector, Full<Bytes>>,
     scheme: &'static str,
+    /// Who is asking, as nodes are told.
+    authorization: Option<HeaderValue>,
 }
 
 /// What is asked, of whomever.
@@ -82,7 +84,12 @@ impl Request {
 }
 
 impl Transport {
-    pub(super) fn new(connect_timeout: Duration, tls: Option<&ClientTls>, is_secret: bool) -> Self {
+    pub(super) fn new(
+        connect_timeout: Duration,
+        tls: Option<&ClientTls>,
+        is_secret: bool,
+        token: Option<&Secret>,
+    ) -> Self {
         let scheme = if is_secret || tls.is_some() { "https" } else { "http" };
         let connector = Connector::new(connect_timeout, tls.cloned());
         let hyper = HyperClient::builder(TokioExecutor::new())
@@ -90,7 +97,13 @@ impl Transport {
             .pool_idle_timeout(IDLE_MAX)
             .pool_max_idle_per_host(16)
             .build(connector);
-        Self { hyper, scheme }
+        let authorization = token.map(|token| {
+            let bearer = format!("Bearer {}", token.reveal());
+            let mut value = HeaderValue::try_from(bearer).expect("a token fits into a header");
+            value.set_sensitive(true);
+            value
+        });
+        Self { hyper, scheme, authorization }
     }
 
     /// Asks one node, once.
@@ -104,6 +117,9 @@ impl Transport {
             .method(request.method.clone())
             .uri(endpoint.url(self.scheme, &request.path_and_query))
             .header(header::ACCEPT, request.accept);
+        if let Some(authorization) = &self.authorization {
+            built = built.header(header::AUTHORIZATION, authorization);
+        }
         if !request.body.is_empty() {
             built = built.header(header::CONTENT_TYPE, request.content_type);
         }

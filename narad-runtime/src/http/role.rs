@@ -8,6 +8,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
+use axum::http::Extensions;
 use serde::{Deserialize, Serialize};
 
 /// What whoever asks may do. Ordered: each may do what the lesser ones may.
@@ -60,6 +61,8 @@ impl FromStr for Role {
 /// request of the connection; without a listener that does, nothing is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Peer {
+    /// Whether the connection is encrypted. Then nobody is served for being near.
+    pub encrypted: bool,
     /// From where the connection came.
     pub address: Option<IpAddr>,
     /// The name in the client certificate, if one was checked.
@@ -67,6 +70,19 @@ pub struct Peer {
     /// What that certificate allows, if it names a role. A listener that has checked none leaves it
     /// empty, and then only a token can give one.
     pub role: Option<Role>,
+}
+
+impl Peer {
+    /// Finds what a listener has said about a request.
+    pub(super) fn of(extensions: &Extensions) -> Self {
+        let mut peer = extensions.get::<Self>().cloned().unwrap_or_default();
+        let bare = extensions.get::<Option<Role>>().copied();
+        if let Some(role) = bare {
+            // Who sets this knows of certificates.
+            peer = Self { encrypted: true, role: peer.role.max(role), ..peer };
+        }
+        peer
+    }
 }
 
 #[cfg(test)]

@@ -45,6 +45,7 @@ pub(super) async fn meet(
     let Some(tls) = tls else { return Ok(Met { stream: Stream::Plain(stream), peer }) };
     let accepted = tokio::time::timeout(limit, tls.accept_client(stream)).await;
     let secured = accepted.map_err(|_| NotMet::TimedOut)??;
+    let peer = Peer { encrypted: true, ..peer };
     let peer = if secured.has_certificate() { known(tls, &secured, peer)? } else { peer };
     Ok(Met { stream: Stream::Secret(Box::new(secured)), peer })
 }

@@ -1,28 +1,38 @@
 //! Serving the API on a socket.
 
+use std::convert::Infallible;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::http::Request;
+use axum::extract::Request;
+use axum::response::{IntoResponse, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
-use tower_service::Service;
+use tower::{ServiceExt, service_fn};
 
+use super::error::ApiError;
 use super::role::Peer;
+use super::seats::{Seat, Seats};
 use super::secure::{self, Met};
+use crate::service::ServiceError;
 use crate::tls::Tls;
 
 /// What a listener takes from its connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Connections {
-    /// Most connections at once; further ones wait in the kernel's queue. Default 1,024.
+    /// Most connections at once. Default 1,024. A further one takes the place of the one that has
+    /// been without a request for longest; while all have one, a few more are let in that serve
+    /// probes and operators, and others wait in the kernel's queue.
     pub connections_max: u32,
+    /// Most of them that one address may have. Default 1,024, as many as there are: clients may all
+    /// be behind one proxy. A further one takes the place of one of the same address.
+    pub connections_per_address_max: u32,
     /// How long a client may take until a request's head is here, which also ends connections that
     /// nobody uses. Default 15 s; clients should let go of theirs earlier.
     pub head_timeout: Duration,
@@ -36,6 +46,7 @@ impl Default for Connections {
     fn default() -> Self {
         Self {
             connections_max: 1024,
+            connections_per_address_max: 1024,
             head_timeout: Duration::from_secs(15),
             shutdown_timeout: Duration::from_secs(10),
             tls: None,
@@ -66,20 +77,15 @@ pub async fn serve(
     listener.local_addr()?;
     let mut builder = auto::Builder::new(TokioExecutor::new()).http1_only();
     builder.http1().timer(TokioTimer::new()).header_read_timeout(connections.head_timeout);
-    let slots = Arc::new(Semaphore::new(connections.connections_max as usize));
+    let seats = Seats::new(connections.connections_max, connections.connections_per_address_max);
     let graceful = GracefulShutdown::new();
     let mut shutdown = std::pin::pin!(shutdown);
     loop {
-        let slot = slots.clone().acquire_owned();
-        let accepted = async {
-            let slot = slot.await.expect("the semaphore is never closed");
-            (slot, listener.accept().await)
-        };
-        let (slot, accepted) = tokio::select! {
+        let accepted = tokio::select! {
             () = &mut shutdown => break,
-            accepted = accepted => accepted,
+            accepted = listener.accept() => accepted,
         };
-        let (stream, peer) = match accepted {
+        let (stream, address) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
@@ -87,28 +93,22 @@ pub async fn serve(
                 continue;
             }
         };
+        let seat = tokio::select! {
+            () = &mut shutdown => break,
+            seat = seats.take(address.ip()) => Arc::new(seat),
+        };
         // Small answers leave at once; a failure only costs time.
         let _ = stream.set_nodelay(true);
-        let (builder, watcher) = (builder.clone(), graceful.watcher());
-        let (router, tls, limit) =
-            (router.clone(), connections.tls.clone(), connections.head_timeout);
-        tokio::spawn(async move {
-            let Met { stream, peer: told } =
-                match secure::meet(tls.as_ref(), stream, peer, limit).await {
-                    Ok(met) => met,
-                    Err(error) => {
-                        tracing::debug!(%peer, %error, "a connection was refused");
-                        return;
-                    }
-                };
-            let told = Told { inner: router, peer: told, secret: tls.is_some() };
-            let service = TowerToHyperService::new(told);
+        let out = seat.out();
+        let (builder, watcher, router) = (builder.clone(), graceful.watcher(), router.clone());
+        let (tls, limit) = (connections.tls.clone(), connections.head_timeout);
+        let served = async move {
+            let Met { stream, peer } = secure::meet(tls.as_ref(), stream, address, limit).await?;
+            let service = TowerToHyperService::new(service_fn(answers(router, peer, seat)));
             let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
-            if let Err(error) = watcher.watch(connection).await {
-                tracing::debug!(%peer, error = %error, "a connection ended early");
-            }
-            drop(slot);
-        });
+            watcher.watch(connection).await
+        };
+        tokio::spawn(finish(served, out, address));
     }
     drop(listener);
     if tokio::time::timeout(connections.shutdown_timeout, graceful.shutdown()).await.is_err() {
@@ -117,40 +117,62 @@ pub async fn serve(
     Ok(())
 }
 
-/// A service that is told who asks.
-#[derive(Clone)]
-struct Told<S> {
-    inner: S,
-    peer: Peer,
-    secret: bool,
+/// Serves one connection until it ends, or somebody else needs its place more.
+async fn finish(
+    connection: impl Future<Output = Result<(), Box<dyn std::error::Error + Send + Sync>>>,
+    out: impl Future<Output = ()>,
+    peer: SocketAddr,
+) {
+    tokio::select! {
+        ended = connection => if let Err(error) = ended {
+            tracing::debug!(%peer, %error, "a connection ended early");
+        },
+        () = out => tracing::debug!(%peer, "an idle connection made room for another one"),
+    }
 }
 
-impl<S, B, R> Service<Request<B>> for Told<S>
+/// Returns what answers the requests of one connection.
+fn answers<B>(
+    router: Router,
+    peer: Peer,
+    seat: Arc<Seat>,
+) -> impl Fn(Request<B>) -> std::pin::Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>
++ Clone
 where
-    S: Service<Request<B>, Response = axum::http::Response<R>>,
-    S::Future: Send + 'static,
-    R: 'static,
+    B: axum::body::HttpBody<Data = bytes::Bytes> + Send + 'static,
+    B::Error: Into<axum::BoxError>,
 {
-    type Response = S::Response;
-    type Error = S::Error;
-    type Future = std::pin::Pin<Box<dyn Future<Output = Result<S::Response, S::Error>> + Send>>;
-
-    fn poll_ready(
-        &mut self,
-        cx: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Result<(), S::Error>> {
-        self.inner.poll_ready(cx)
-    }
-
-    fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        request.extensions_mut().insert(self.peer.clone());
-        let (answer, secret) = (self.inner.call(request), self.secret);
+    move |request: Request<B>| {
+        let busy = seat.busy();
+        let mut request = request.map(axum::body::Body::new);
+        let peer = peer.clone();
+        let (router, spare) = (router.clone(), seat.is_spare());
         Box::pin(async move {
-            let mut answer = answer.await?;
-            if secret {
-                secure::point_to_https(answer.headers_mut());
+            let _busy = busy;
+            if spare && !serves_in_spare(request.uri().path()) {
+                return Ok(full());
             }
-            Ok(answer)
+            let is_encrypted = peer.encrypted;
+            request.extensions_mut().insert(peer);
+            let mut response = router.oneshot(request).await?;
+            if is_encrypted {
+                secure::point_to_https(response.headers_mut());
+            }
+            Ok(response)
         })
     }
+}
+
+/// Whether something is served while every ordinary place is taken.
+fn serves_in_spare(path: &str) -> bool {
+    matches!(path, "/healthz" | "/readyz" | "/metrics" | "/v1/node")
+        || path.starts_with("/v1/cluster/")
+}
+
+/// Says that there is no room for a client.
+fn full() -> Response {
+    let mut response = ApiError::from(ServiceError::Busy).into_response();
+    let close = axum::http::HeaderValue::from_static("close");
+    response.headers_mut().insert(axum::http::header::CONNECTION, close);
+    response
 }

@@ -69,6 +69,15 @@ pub enum ServerError {
         /// What is wrong with it.
         source: IngressError,
     },
+    /// The audit log cannot be opened.
+    #[error(
+        "the audit log cannot be written in the data directory: {source}; see who owns its files, and \
+         whether the disk is full"
+    )]
+    Audit {
+        /// Why.
+        source: io::Error,
+    },
     /// Raft does not start.
     #[error(transparent)]
     Raft(#[from] RaftError),

@@ -8,6 +8,7 @@ mod errors;
 mod explain;
 mod gather;
 mod hand_out;
+mod journal;
 mod names;
 mod operate;
 mod place;
@@ -35,6 +36,7 @@ use super::rates::Rates;
 use super::topics::{Known, Topics};
 use crate::broker::{Broker, ProduceError, Seat};
 use crate::client::{Client, ClientOptions};
+use crate::clock::BootClock;
 use crate::ingress::Parcel;
 use crate::metrics::{Metrics, Sight};
 use crate::node_loop::{AskFault, Ingress, NodeHandle, Stopped};
@@ -69,6 +71,7 @@ pub struct NodeService {
 /// What operators see and change of this node alone.
 #[derive(Debug)]
 pub(super) struct Steering {
+    pub(super) clock: BootClock,
     pub(super) metrics: Arc<Metrics>,
     pub(super) rates: Rates,
     pub(super) history: Arc<History>,
@@ -287,6 +290,7 @@ async fn ask_moves(addr: &str, tls: Option<&ClientTls>) -> Option<Vec<MoveView>>
     let options = ClientOptions {
         connect_timeout: PATIENCE,
         request_timeout: PATIENCE,
+        token: crate::http::presented(),
         tls: tls.cloned(),
         ..ClientOptions::default()
     };
@@ -310,7 +314,7 @@ impl Service for NodeService {
 
     async fn metrics(&self) -> Result<String, ServiceError> {
         let sight = self.handle.query(Sight::of).await?;
-        Ok(self.steering.metrics.text(&sight))
+        Ok(self.steering.metrics.text(&sight, self.steering.clock.now()))
     }
 
     async fn members(&self, read: Read) -> Result<Vec<MemberView>, ServiceError> {

@@ -23,7 +23,9 @@ use super::{Settings, keys};
 pub fn commented_default() -> String {
     let mut text = String::from(
         "# Configuration of a Narad node. Every line that is commented out shows the default.\n\
-         # A flag wins over the environment, the environment over this file.\n",
+         # A flag wins over the environment, the environment over this file.\n\
+         # SIGHUP has it read again: auth.tokens and logging.filter count at once, [policy] once the\n\
+         # cluster has agreed, and the node logs which other changes wait for a restart.\n",
     );
     let mut settings = Settings::default();
     let mut section = "";

@@ -18,8 +18,8 @@ use crate::broker::{Seat, Slot, SlotError, Watch};
 use crate::client::{Client, ClientOptions};
 use crate::log::LogError;
 use crate::service::{
-    AckSet, Fetched, Handed, OffsetsOf, OffsetsView, Position, Read, Reserve, Route, ServiceError,
-    Settle, Settled, Ticket,
+    AckSet, Fetched, Handed, HandedRecord, OffsetsOf, OffsetsView, Position, Read, Reserve, Route,
+    ServiceError, Settle, Settled, Ticket,
 };
 use crate::tls::ClientTls;
 
@@ -104,6 +104,9 @@ impl NodeService {
             let is_over = Instant::now() >= until;
             match tried {
                 Ok(taken) if !taken.handed.records.is_empty() || is_over => {
+                    let again = |one: &&HandedRecord| one.delivery.0 > 1;
+                    let again = taken.handed.records.iter().filter(again).count();
+                    self.steering.metrics.redelivered(again as u64);
                     return Ok(taken.deliver());
                 }
                 // Others are to acknowledge something first: that may be soon.
@@ -330,6 +333,7 @@ async fn ask_offsets(addr: &str, topic: &str, tls: Option<&ClientTls>) -> Option
     let options = ClientOptions {
         connect_timeout: PATIENCE,
         request_timeout: PATIENCE,
+        token: crate::http::presented(),
         tls: tls.cloned(),
         ..ClientOptions::default()
     };

@@ -78,6 +78,15 @@ impl Operate for NodeService {
         self.explain_view(topic, partition).await
     }
 
+    async fn journal(
+        &self,
+        topic: &str,
+        partition: u32,
+        read: Read,
+    ) -> Result<String, ServiceError> {
+        self.journal_text(topic, partition, read).await
+    }
+
     async fn history(&self, read: Read) -> Result<HistoryView, ServiceError> {
         self.history_view(read).await
     }

@@ -142,6 +142,7 @@ pub(super) fn client(addr: &str, patience: Duration, tls: Option<&ClientTls>) ->
     let options = ClientOptions {
         connect_timeout: PATIENCE,
         request_timeout: patience,
+        token: crate::http::presented(),
         tls: tls.cloned(),
         ..ClientOptions::default()
     };
