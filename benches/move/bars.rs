@@ -18,6 +18,8 @@ pub(crate) enum Bar {
     C3,
     /// CPU seconds per GiB beside rsync.
     C4,
+    /// A verified copy under TLS beside one without.
+    T1,
     /// The rate under a throttle beside the rate that was asked for.
     C6,
     /// The p99 of a producer on the same disk during a throttled move, beside rsync.
@@ -59,7 +61,7 @@ impl Bar {
     /// Returns the group that it is measured with.
     pub(crate) fn group(self) -> Group {
         match self {
-            Self::C1 | Self::C2 | Self::C3 | Self::C4 => Group::Copy,
+            Self::C1 | Self::C2 | Self::C3 | Self::C4 | Self::T1 => Group::Copy,
             Self::C6 | Self::C7 | Self::C8 => Group::Producer,
             Self::F1 | Self::F2 | Self::F3 | Self::F4 | Self::F5 => Group::Freeze,
             Self::P1 | Self::P2 | Self::P3 | Self::P4 => Group::Planner,

@@ -1,4 +1,10 @@
-//! C1 to C4: what a copy takes.
+//! C1 to C4 and T1: what a copy takes.
+
+use std::path::Path;
+
+use narad_core::ids::Name;
+use narad_runtime::tls::authority::{Authority, Validity};
+use narad_runtime::tls::{Files, Tls, Who};
 
 use super::Options;
 use super::bars::{Bar, Threshold};
@@ -12,8 +18,8 @@ pub(crate) const CONGESTION: &str = "cubic";
 const SAME: &str = "reno";
 const STREAMS: usize = 2;
 
-const LAX: How<'_> = How { congestion: Some(CONGESTION), is_durable: false, rate: 0 };
-const DURABLE: How<'_> = How { congestion: Some(CONGESTION), is_durable: true, rate: 0 };
+const LAX: How<'_> = How { congestion: Some(CONGESTION), is_durable: false, rate: 0, tls: None };
+const DURABLE: How<'_> = How { is_durable: true, ..LAX };
 
 /// Measures those of the bars that are wanted.
 pub(crate) fn measure(options: &Options, wanted: &[Bar], report: &mut Report) {
@@ -42,6 +48,30 @@ pub(crate) fn measure(options: &Options, wanted: &[Bar], report: &mut Report) {
         let beside = "sendfile, splice, 2 streams, no checks";
         report.row(bench.speed(Bar::C3, beside, &runs, Threshold::AtLeast(0.75)));
     }
+    if is(Bar::T1) {
+        let tls = certificates(options.dir.path());
+        let secret = How { tls: Some(&tls), ..LAX };
+        let runs = bench.pairs(|| rig.run(secret, None), || rig.run(LAX, None));
+        report.row(bench.speed(Bar::T1, "the same without TLS", &runs, Threshold::AtLeast(0.55)));
+        report.row(bench.cpu(Bar::T1, "the same without TLS", &runs, Threshold::None));
+    }
+}
+
+/// Makes the certificates of a source and a destination.
+fn certificates(dir: &Path) -> [Tls; 2] {
+    let name = |text: &str| Name::new(text).expect("a name");
+    let authority = Authority::create(&name("bench"), Validity::days(1)).expect("an authority");
+    let ca = dir.join("ca.crt");
+    std::fs::write(&ca, &authority.own().cert).expect("a disk");
+    ["source", "destination"].map(|node| {
+        let issued = authority.issue(&Who::Node(name(node)), node, &[], Validity::days(1));
+        let issued = issued.expect("a certificate");
+        let at = |ending: &str| dir.join(format!("{node}.{ending}"));
+        let files = Files { ca: ca.clone(), cert: at("crt"), key: at("key") };
+        std::fs::write(&files.cert, issued.cert).expect("a disk");
+        std::fs::write(&files.key, issued.key).expect("a disk");
+        Tls::open(files).expect("they were just made")
+    })
 }
 
 struct Bench<'a> {
@@ -59,7 +89,7 @@ impl Bench<'_> {
                 report.row(self.speed(Bar::C1, "rsync -a", &runs, Threshold::AtLeast(2.8)));
             }
             if is(Bar::C4) {
-                report.row(self.cpu("rsync -a", &runs));
+                report.row(self.cpu(Bar::C4, "rsync -a", &runs, Threshold::AtMost(0.4)));
             }
         }
         if is(Bar::C2) {
@@ -95,11 +125,11 @@ impl Bench<'_> {
         Row::of_pairs(bar, beside, "MiB/s", &pairs, enough)
     }
 
-    fn cpu(&self, beside: &str, runs: &[(Run, Run)]) -> Row {
+    fn cpu(&self, bar: Bar, beside: &str, runs: &[(Run, Run)], enough: Threshold) -> Row {
         let cost = |run: &Run| run.cpu_seconds / mib(self.rig.bytes) * 1024.0;
         let pairs: Vec<(f64, f64)> =
             runs.iter().map(|(ours, theirs)| (cost(ours), cost(theirs))).collect();
-        Row::of_pairs(Bar::C4, beside, "CPU s/GiB", &pairs, Threshold::AtMost(0.4))
+        Row::of_pairs(bar, beside, "CPU s/GiB", &pairs, enough)
     }
 }
 

@@ -75,7 +75,7 @@ pub(crate) fn measure(options: &Options, wanted: &[Bar], report: &mut Report) {
 }
 
 const fn durable(rate: u64) -> How<'static> {
-    How { congestion: Some(CONGESTION), is_durable: true, rate }
+    How { congestion: Some(CONGESTION), is_durable: true, rate, tls: None }
 }
 
 /// Runs both sides in turn; the first pair warms up.

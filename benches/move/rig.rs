@@ -28,6 +28,7 @@ use narad_runtime::log::{LogLimits, Record};
 use narad_runtime::net::{Directory, Identity, Inbound, ReplySender, Seams, Transport};
 use narad_runtime::storage::Storage;
 use narad_runtime::store::{PartitionLog, PartitionStore, SegmentStore, log_dir};
+use narad_runtime::tls::Tls;
 use narad_runtime::transfer::{Client, Server, Settings, Throttle};
 use narad_runtime::wire::handshake::ClusterId;
 use tokio_util::sync::CancellationToken;
@@ -72,6 +73,8 @@ pub(crate) struct How<'a> {
     pub(crate) is_durable: bool,
     /// Bytes per second of both ends; 0 is unlimited.
     pub(crate) rate: u64,
+    /// The certificates of source and destination.
+    pub(crate) tls: Option<&'a [Tls; 2]>,
 }
 
 impl Rig {
@@ -138,7 +141,7 @@ impl Rig {
             identity(DESTINATION),
             Arc::new(Place(address)),
             Arc::new(throttle),
-            Settings::default(),
+            Settings { tls: how.tls.map(|[_, own]| own.clone()), ..Settings::default() },
         ));
         let (begin, cpu) = (Instant::now(), cpu_seconds());
         self.drive(&storage, &client, begin);
@@ -161,6 +164,7 @@ impl Rig {
         };
         let settings = narad_runtime::net::Settings {
             congestion: how.congestion.map(str::to_owned),
+            tls: how.tls.map(|[own, _]| own.clone()),
             ..narad_runtime::net::Settings::default()
         };
         let transport = self.runtime.block_on(async {

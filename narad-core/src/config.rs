@@ -53,6 +53,7 @@ pub struct Policy {
 
 /// What one node decides for itself.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Config {
     /// Between two heartbeats to the leader, and between two reports. Default 1 s.
     pub heartbeat_interval: Duration,

@@ -37,6 +37,7 @@ mod ledger;
 mod membership;
 mod moves;
 pub mod preflight;
+pub mod stopping;
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use core::mem;

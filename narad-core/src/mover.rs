@@ -125,6 +125,7 @@ mod flip;
 mod force;
 mod install;
 mod installed;
+pub mod journal;
 mod locate;
 mod note;
 mod operation;

@@ -64,6 +64,7 @@ use crate::host::{self, Host};
 use crate::ids::{Incarnation, LogIndex, Name, NodeId, PartitionId, Seq, StoreUuid};
 use crate::lease::{self, Lease};
 use crate::metastore::{Addresses, Configuration, Entry, Halt, State};
+use crate::mover::journal::Journals;
 use crate::mover::{self, FreezeCost, Mover};
 use crate::peer::{self, RequestId};
 use crate::proposals::Proposals;
@@ -212,6 +213,8 @@ pub struct Node {
     movers: BTreeMap<PartitionId, Mover>,
     /// What freezes of moves to this node have cost in this process.
     freeze_cost: FreezeCost,
+    /// What the movers were told, if somebody wants to know.
+    journals: Option<Journals>,
     dispatch: Dispatch,
     /// The last one that was published.
     room: Option<Room>,
@@ -279,6 +282,7 @@ impl Node {
             stood: LogIndex(0),
             movers: BTreeMap::new(),
             freeze_cost: FreezeCost::default(),
+            journals: None,
             agenda: Agenda::default(),
             sweeps: Sweeps::holding(held),
             poisoned: BTreeSet::new(),

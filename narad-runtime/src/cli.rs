@@ -6,24 +6,33 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use crate::client::{Client, ClientOptions, Endpoint};
+use crate::http::Secret;
+use crate::tls::ClientTls;
 
+mod cert;
 mod cluster;
 mod demo;
 mod exit;
+mod logging;
 mod node;
+mod output;
 mod patience;
 mod publish;
 mod salvage;
 mod subscribe;
 mod table;
 mod terminal;
+mod token;
 mod topic;
 
 pub use demo::DemoOptions;
 pub use exit::{ExitCode, Failure};
+pub(crate) use logging::refilter;
+pub use logging::{LogFormat, begin as begin_logging};
+pub use output::{Format, Output, OutputParser};
 pub use terminal::Terminal;
 
 /// Moves log partitions between nodes without losing an acknowledged record.
@@ -53,9 +62,34 @@ pub struct Global {
         value_delimiter = ','
     )]
     pub admin: Vec<Endpoint>,
-    /// How answers are shown; tables on a terminal and JSON elsewhere if not given
-    #[arg(short, long, global = true, value_enum)]
-    pub output: Option<Format>,
+    /// The token that nodes are shown; better in the variable or a file, where others cannot see it
+    #[arg(long, global = true, value_name = "TOKEN", env = "NARAD_TOKEN", hide_env_values = true)]
+    pub token: Option<Secret>,
+    /// A file that holds that token
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "NARAD_TOKEN_FILE",
+        conflicts_with = "token"
+    )]
+    pub token_file: Option<PathBuf>,
+    /// A directory that narad cert has made: nodes are asked over https, as its admin
+    #[arg(long, global = true, value_name = "DIR", env = "NARAD_CERTS")]
+    pub certs: Option<PathBuf>,
+    /// The authority that signed the nodes' certificates: nodes are asked over https
+    #[arg(long, global = true, value_name = "FILE", env = "NARAD_CA")]
+    pub ca: Option<PathBuf>,
+    /// The certificate that nodes are shown
+    #[arg(long, global = true, value_name = "FILE", env = "NARAD_CERT", requires = "key")]
+    pub cert: Option<PathBuf>,
+    /// Its private key
+    #[arg(long, global = true, value_name = "FILE", env = "NARAD_KEY", requires = "cert")]
+    pub key: Option<PathBuf>,
+    /// How answers are shown; tables on a terminal and JSON elsewhere if not given. Of cluster trace
+    /// the file to write
+    #[arg(short, long, global = true, value_name = "FORMAT", value_parser = OutputParser)]
+    pub output: Option<Output>,
     /// The same as --output json
     #[arg(long, global = true, conflicts_with = "output")]
     pub json: bool,
@@ -63,17 +97,9 @@ pub struct Global {
     /// given
     #[arg(long, global = true, value_name = "FILTER", env = "NARAD_LOG")]
     pub log: Option<String>,
-}
-
-/// How answers are shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// For people.
-    Table,
-    /// For people with room for more columns.
-    Wide,
-    /// The API's JSON.
-    Json,
+    /// How it is written; text if not given
+    #[arg(long, global = true, value_enum, env = "NARAD_LOG_FORMAT")]
+    pub log_format: Option<LogFormat>,
 }
 
 /// What to do.
@@ -93,6 +119,12 @@ pub enum Command {
     Pub(publish::PubArgs),
     /// Receive records, one line each, and acknowledge them
     Sub(subscribe::SubArgs),
+    /// Make tokens for whoever may use the API
+    #[command(subcommand)]
+    Token(token::TokenCommand),
+    /// Make certificates, and look at them
+    #[command(subcommand)]
+    Cert(cert::CertCommand),
     /// Print a completion script for a shell
     Completions {
         /// The shell
@@ -109,14 +141,56 @@ pub enum Command {
     ExitCodes,
 }
 
+impl Command {
+    /// Returns what is logged and how, unless the command line says otherwise.
+    ///
+    /// # Errors
+    ///
+    /// If the configuration of a node cannot be read.
+    pub fn usual_log(&self) -> Result<(String, LogFormat), Failure> {
+        match self {
+            Self::Server(args) => args.logging(),
+            // It kills nodes on purpose: what the others say about that is no warning to anybody.
+            Self::Demo(_) => Ok(("error".into(), LogFormat::Text)),
+            _ => Ok(("warn".into(), LogFormat::Text)),
+        }
+    }
+}
+
 impl Global {
-    fn client(&self) -> Client {
-        Client::new(self.admin.clone(), ClientOptions::default())
+    fn client(&self) -> Result<Client, Failure> {
+        let token = match &self.token_file {
+            Some(path) => Some(token::read(path)?),
+            None => self.token.clone(),
+        };
+        let options = ClientOptions { token, tls: self.tls()?, ..ClientOptions::default() };
+        Ok(Client::new(self.admin.clone(), options))
+    }
+
+    /// What nodes are shown, and who is believed to be one.
+    fn tls(&self) -> Result<Option<ClientTls>, Failure> {
+        let in_certs = |file: &str| self.certs.as_deref().map(|dir| dir.join(file));
+        let Some(ca) = self.ca.clone().or_else(|| in_certs("ca.crt")) else {
+            return match &self.cert {
+                Some(_) => Err(Failure::new(ExitCode::Usage, "--cert needs --ca as well")),
+                None => Ok(None),
+            };
+        };
+        let admin =
+            || in_certs("admin.crt").filter(|cert| cert.exists()).zip(in_certs("admin.key"));
+        let identity = self.cert.clone().zip(self.key.clone()).or_else(admin);
+        let identity = identity.as_ref().map(|(cert, key)| (cert.as_path(), key.as_path()));
+        let tls = ClientTls::open(&ca, identity);
+        tls.map(Some).map_err(|error| Failure::new(ExitCode::Usage, error.to_string()))
     }
 
     /// What was asked for explicitly, if anything was.
     fn asked(&self) -> Option<Format> {
-        if self.json { Some(Format::Json) } else { self.output }
+        match &self.output {
+            _ if self.json => Some(Format::Json),
+            Some(Output::Shown(format)) => Some(*format),
+            Some(Output::File(_)) | None => None,
+        }
     }
 
     fn format(&self, terminal: &Terminal) -> Format {
@@ -131,14 +205,20 @@ impl Global {
 pub async fn run(cli: Cli, terminal: &mut Terminal) -> ExitCode {
     let interrupt = terminal.interrupt.clone();
     let global = cli.global;
+    if let Some(failure) = misplaced(&global, &cli.command) {
+        terminal.show(&failure);
+        return failure.code;
+    }
     let outcome = match cli.command {
         Command::Demo(options) => {
             let json = global.format(terminal) == Format::Json;
             crate::demo::run(DemoOptions { json, ..options }).await
         }
-        Command::Server(args) => node::run(args, terminal).await,
+        Command::Server(args) => node::run(args, global.log.is_some(), terminal).await,
         Command::Pub(args) => publish::run(args, &global, terminal).await,
         Command::Sub(args) => subscribe::run(args, &global, terminal).await,
+        Command::Token(command) => token::run(&command, &global, terminal),
+        Command::Cert(command) => cert::run(&command, &global, terminal),
         Command::Completions { shell } => completions(shell, terminal),
         Command::Man { dir } => man(&dir, terminal),
         Command::ExitCodes => terminal.print(&exit::table()),
@@ -158,6 +238,16 @@ pub async fn run(cli: Cli, terminal: &mut Terminal) -> ExitCode {
             failure.code
         }
     }
+}
+
+/// Refuses a file for what writes none.
+fn misplaced(global: &Global, command: &Command) -> Option<Failure> {
+    let Some(Output::File(file)) = &global.output else { return None };
+    if matches!(command, Command::Cluster(cluster::ClusterCommand::Trace { .. })) {
+        return None;
+    }
+    let message = format!("--output is {}, but must be table, wide or json", file.display());
+    Some(Failure::new(ExitCode::Usage, message).with_hint("send the output there: > FILE"))
 }
 
 fn completions(shell: clap_complete::Shell, terminal: &mut Terminal) -> Result<(), Failure> {

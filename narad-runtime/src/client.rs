@@ -19,14 +19,17 @@ use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::http::Secret;
 use crate::http::json::OffsetsBody;
 use crate::service::{
     AcceptedView, MemberView, MoveView, NewLoss, NewTopic, OffsetsView, Read, ReceiptView,
     SalvageView, Skip, Skipped, TopicDetail, TopicView,
 };
+use crate::tls::ClientTls;
 
 mod accepted;
 mod backoff;
+mod connector;
 mod consumer;
 mod endpoint;
 mod error;
@@ -62,6 +65,11 @@ pub struct ClientOptions {
     pub retry_max: Duration,
     /// How long a node that failed is asked only if no other one can do it. Default 1 s.
     pub avoid_for: Duration,
+    /// The bearer token that nodes are shown. Default none.
+    pub token: Option<Secret>,
+    /// The authority that signed the nodes' certificates, and the client's own, if it has one. With it
+    /// every node is asked over https. Default none.
+    pub tls: Option<ClientTls>,
 }
 
 impl Default for ClientOptions {
@@ -72,6 +80,8 @@ impl Default for ClientOptions {
             retry_min: Duration::from_millis(20),
             retry_max: Duration::from_secs(2),
             avoid_for: Duration::from_secs(1),
+            token: None,
+            tls: None,
         }
     }
 }
@@ -141,7 +151,12 @@ impl Client {
         assert!(!seeds.is_empty(), "a client needs the address of at least one node");
         Self {
             shared: Arc::new(Shared {
-                transport: Transport::new(options.connect_timeout),
+                transport: Transport::new(
+                    options.connect_timeout,
+                    options.tls.as_ref(),
+                    seeds.iter().any(Endpoint::is_secret),
+                    options.token.as_ref(),
+                ),
                 seeds,
                 options,
                 preferred: AtomicUsize::new(0),

@@ -13,6 +13,7 @@
 //! | `GET /v1/cluster/members/{id}/safe-to-stop?for_good=` | see [`StopView`](crate::service::StopView) |
 //! | `PUT`, `DELETE /v1/cluster/members/{id}/throttle` | takes `{copy_rate_bytes_per_second}`; 204 |
 //! | `DELETE /v1/cluster/moves/{topic}/{partition}?pin=&force=` | gives a move up; 204 |
+//! | `GET /v1/cluster/moves/{topic}/{partition}/journal` | what its last move was told, for `narad-sim replay` |
 //! | `GET /v1/cluster/status` | one page, see [`ClusterView`](crate::service::ClusterView) |
 //! | `GET`, `PATCH /v1/cluster/policy` | see [`PolicyView`](crate::service::PolicyView) |
 //! | `GET /v1/cluster/plan` | see [`PlanView`](crate::service::PlanView) |
@@ -41,7 +42,7 @@
 //! before the question; `?stale=true` asks for what the node knows, which needs no leader.
 //!
 //! Every error is `{error, code, retryable}` ([`ErrorBody`]): 400 and 413 for what cannot be
-//! understood, 404 for what does not exist, 409 with reasons for what is refused, 421 with a
+//! understood, 401 and 403 for what takes another [`Role`], 404 for what does not exist, 409 with reasons for what is refused, 421 with a
 //! `Location` for what another node owns, 503 for what may work in a moment, such as while there is
 //! no leader. Fields are added over time, never taken away.
 
@@ -56,7 +57,10 @@ use axum::routing::{MethodRouter, delete, get, post, put};
 use tokio::sync::Semaphore;
 
 use crate::service::Service;
+use access::Gate;
 
+mod access;
+mod audit;
 pub mod batch;
 mod cluster;
 pub mod consume;
@@ -68,13 +72,20 @@ mod operate;
 mod page;
 mod query;
 mod request;
+pub mod role;
 mod salvage;
+mod seats;
+mod secure;
 mod serve;
 mod skip;
 mod topics;
 
+pub(crate) use access::presented;
+pub use access::{Access, Hash, Secret, SecretError, Token, least_role};
+pub use audit::{Audit, AuditLimits};
 pub use error::{DamagedBody, ErrorBody, error_codes};
 pub use openapi::OPENAPI;
+pub use role::{Peer, Role};
 pub use serve::{Connections, serve};
 
 /// What one node takes from its clients.
@@ -110,12 +121,22 @@ impl Default for HttpOptions {
     }
 }
 
-/// Builds the API over a node. Serve it with [`serve`], or nest it into a router of your own.
+/// Builds the API over a node, for everybody who reaches it. Serve it with [`serve`], or nest it into a
+/// router of your own.
 ///
 /// # Panics
 ///
 /// If `options.body_bytes_max` is more than `options.bodies_bytes_max`: no body would be taken.
 pub fn router(service: Arc<dyn Service>, options: HttpOptions) -> Router {
+    guarded(service, options, Arc::default())
+}
+
+/// Builds the same for those whom `access` lets in.
+///
+/// # Panics
+///
+/// As [`router`].
+pub fn guarded(service: Arc<dyn Service>, options: HttpOptions, access: Arc<Access>) -> Router {
     assert!(
         options.body_bytes_max <= options.bodies_bytes_max,
         "a single body needs to fit into what all bodies may take"
@@ -132,6 +153,8 @@ pub fn router(service: Arc<dyn Service>, options: HttpOptions) -> Router {
                 }
                 None => methods,
             };
+            let gate = Gate { path, access: Arc::clone(&access) };
+            let methods = methods.route_layer(middleware::from_fn_with_state(gate, access::admit));
             router.route(path, methods)
         })
         .fallback(error::no_such_route)
@@ -164,6 +187,7 @@ fn routes() -> Vec<(&'static str, MethodRouter<Arc<Api>>)> {
         ),
         ("/v1/cluster/moves", get(cluster::moves).post(cluster::move_partition)),
         ("/v1/cluster/moves/{topic}/{partition}", delete(operate::abort)),
+        ("/v1/cluster/moves/{topic}/{partition}/journal", get(operate::journal)),
         ("/v1/cluster/status", get(operate::status)),
         ("/v1/cluster/preflight", get(operate::preflight)),
         ("/v1/cluster/decommissions", post(operate::decommission_all)),

@@ -93,6 +93,8 @@ pub mod storage;
 #[cfg(feature = "log")]
 pub mod store;
 #[cfg(feature = "net")]
+pub mod tls;
+#[cfg(feature = "net")]
 pub mod transfer;
 #[cfg(feature = "http")]
 mod units;

@@ -12,17 +12,32 @@
 //! | are freezes as long as they were said to be? | `rate(narad_freeze_seconds_sum[1h]) / rate(narad_predicted_freeze_seconds_sum[1h])` |
 //! | does anything move? | `sum(narad_moves_in_flight)` |
 //! | what do moves wait for? | `sum by (reason) (increase(narad_move_waits_total[10m]))` |
+//! | how long do moves take? | `histogram_quantile(0.9, rate(narad_move_duration_seconds_bucket[1h]))` |
 //! | is there one leader? | `sum(narad_leader)` |
+//! | does a node lag behind the log? | `max(narad_raft_committed_index) - narad_raft_applied_index` |
+//! | how often does the lead change hands? | `max(narad_raft_term)` |
+//! | is a lease about to run out? | `narad_lease_seconds` |
+//! | how much is delivered twice? | `rate(narad_records_redelivered_total[5m])` |
 //! | what is accepted and not at its owner? | `sum(narad_backlog_records)` |
 //!
 //! # After a restart
 //!
 //! Counters begin again at zero, as such servers expect.
 
+mod register;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::atomic::AtomicU64;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
 use narad_core::ids::NodeId;
 use narad_core::metastore::Status;
 use narad_core::mover::{self, Waiting};
 use narad_core::node::{Node, Note};
+use narad_core::time::Instant;
 use narad_core::{controller, dispatch};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
@@ -31,9 +46,10 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::metrics::info::Info;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::Registry;
 
 use crate::node_loop::Observer;
+use crate::mind::Pulse;
 
 /// The content type of [`Metrics::text`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -75,7 +91,22 @@ pub struct Metrics {
     acks_forwarded: Counter,
     leader_changes: Counter,
     plans_outrun: Counter,
+    duration: Histogram,
+    redelivered: Counter,
+    proposals: Family<Outcome, Counter>,
+    raft: Raft,
+    /// What of the proposals has been counted.
+    counted: Mutex<(u64, u64)>,
     gauges: Gauges,
+}
+
+/// How the replicated log stands.
+#[derive(Debug, Default)]
+struct Raft {
+    term: Gauge,
+    last: Gauge,
+    committed: Gauge,
+    applied: Gauge,
 }
 
 /// What is looked at when somebody asks.
@@ -91,6 +122,7 @@ struct Gauges {
     leader_known: Gauge,
     backlog_records: Gauge,
     backlog_bytes: Gauge,
+    lease: Gauge<f64, AtomicU64>,
 }
 
 /// What a scrape sees of a node.
@@ -111,6 +143,7 @@ pub struct Sight {
     registered: bool,
     backlog_records: u64,
     backlog_bytes: u64,
+    lease_until: Option<Instant>,
 }
 
 impl Sight {
@@ -127,6 +160,7 @@ impl Sight {
             registered: node.is_registered(),
             backlog_records: node.backlog().records,
             backlog_bytes: node.backlog().bytes,
+            lease_until: Some(node.authority().lease_until),
             ..Self::default()
         };
         for (_, progress) in node.moves() {
@@ -208,6 +242,12 @@ impl Metrics {
             acks_forwarded: Counter::default(),
             leader_changes: Counter::default(),
             plans_outrun: Counter::default(),
+            // From a tenth of a second to some five hours.
+            duration: Histogram::new(exponential_buckets(0.1, 2.0, 18)),
+            redelivered: Counter::default(),
+            proposals: Family::default(),
+            raft: Raft::default(),
+            counted: Mutex::default(),
             gauges: Gauges::default(),
             registry: Registry::default(),
         };
@@ -219,117 +259,31 @@ impl Metrics {
         Self { registry, ..metrics }
     }
 
-    fn register_moves(&self, registry: &mut Registry) {
-        let counters: [(&str, &str, &Counter); 6] = [
-            ("move_passes", "Passes over a source that moves to this node made", &self.passes),
-            (
-                "moves_not_converged",
-                "Moves whose tail never became small, so that they froze for long",
-                &self.not_converged,
-            ),
-            ("move_checksum_mismatches", "Copied extents that were copied again", &self.mismatches),
-            ("flips_unknown", "Flips whose outcome had to be looked up", &self.flips_unknown),
-            ("flips_rejected", "Flips that the log refused", &self.flips_rejected),
-            ("plans_outrun", "Planned moves that something else had overtaken", &self.plans_outrun),
-        ];
-        registry.register(
-            "moves",
-            "Moves to this node that have ended, by how they ended",
-            self.moves.clone(),
-        );
-        registry.register(
-            "move_waits",
-            "How often moves to this node began to wait, by what they waited for",
-            self.waits.clone(),
-        );
-        registry.register_with_unit(
-            "move_copied",
-            "Bytes that ended moves to this node copied",
-            Unit::Bytes,
-            self.copied_bytes.clone(),
-        );
-        registry.register_with_unit(
-            "freeze",
-            "How long partitions were frozen for their moves to this node",
-            Unit::Seconds,
-            self.freeze.clone(),
-        );
-        registry.register_with_unit(
-            "predicted_freeze",
-            "How long the same freezes were said to last before they began",
-            Unit::Seconds,
-            self.predicted_freeze.clone(),
-        );
-        for (name, help, counter) in counters {
-            registry.register(name, help, counter.clone());
-        }
-        let Gauges { in_flight, waiting, copy_rate, .. } = &self.gauges;
-        registry.register("moves_in_flight", "Moves to this node", in_flight.clone());
-        registry.register("moves_waiting", "Those of them that wait", waiting.clone());
-        registry.register(
-            "copy_bytes_per_second",
-            "How fast moves to this node copy, all together",
-            copy_rate.clone(),
-        );
+    /// Counts a move that ended in a flip.
+    pub fn moved(&self, lasted: Duration) {
+        self.duration.observe(lasted.as_secs_f64());
     }
 
-    fn register_records(&self, registry: &mut Registry) {
-        let counters: [(&str, &str, &Counter); 4] = [
-            (
-                "records_rerouted",
-                "Keyed records that went to a sibling of their partition",
-                &self.rerouted,
-            ),
-            ("records_dropped", "Accepted records of topics that are no more", &self.dropped),
-            (
-                "records_damaged",
-                "Accepted records that were damaged in this node's ingress log, and lost",
-                &self.damaged,
-            ),
-            (
-                "acks_forwarded",
-                "Partitions whose next owner was told what was acknowledged here after its capture",
-                &self.acks_forwarded,
-            ),
-        ];
-        for (name, help, counter) in counters {
-            registry.register(name, help, counter.clone());
-        }
-        registry.register_with_unit(
-            "salvaged",
-            "Bytes of records that a promotion had not captured, accepted again",
-            Unit::Bytes,
-            self.salvaged_bytes.clone(),
-        );
-        let Gauges { backlog_records, backlog_bytes, .. } = &self.gauges;
-        registry.register(
-            "backlog_records",
-            "Records that were accepted here and are not at their owners yet",
-            backlog_records.clone(),
-        );
-        registry.register("backlog_bytes", "Their bytes", backlog_bytes.clone());
+    /// Counts records that a consumer has got again.
+    pub fn redelivered(&self, records: u64) {
+        self.redelivered.inc_by(records);
     }
 
-    fn register_cluster(&self, registry: &mut Registry) {
-        registry.register(
-            "leader_changes",
-            "How often this node learned of another leader, or of none",
-            self.leader_changes.clone(),
-        );
-        let Gauges { partitions, members, leader, leader_known, registered, .. } = &self.gauges;
-        registry.register(
-            "partitions",
-            "Partitions that this node owns, and that move to it or away from it",
-            partitions.clone(),
-        );
-        registry.register("members", "Members as this node knows them", members.clone());
-        registry.register("leader", "Whether this node leads", leader.clone());
-        registry.register("leader_known", "Whether it knows who does", leader_known.clone());
-        registry.register(
-            "registered",
-            "Whether its present life is registered",
-            registered.clone(),
-        );
+    /// Takes how the replicated log stands.
+    pub fn pulse(&self, pulse: &Pulse) {
+        let set = |gauge: &Gauge, value: u64| gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
+        set(&self.raft.term, pulse.term);
+        set(&self.raft.last, pulse.last.0);
+        set(&self.raft.committed, pulse.committed.0);
+        set(&self.raft.applied, pulse.applied.0);
+        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        let add = |outcome, now: u64, before: u64| {
+            let more = now.saturating_sub(before);
+            self.proposals.get_or_create(&Outcome { outcome }).inc_by(more);
+        };
+        add("appended", pulse.proposed, counted.0);
+        add("refused", pulse.refused, counted.1);
+        *counted = (pulse.proposed, pulse.refused);
     }
 
     /// Counts one note.
@@ -414,8 +368,10 @@ impl Metrics {
 
     /// Returns everything as text, in the form that [`CONTENT_TYPE`] names.
     #[must_use]
-    pub fn text(&self, sight: &Sight) -> String {
+    pub fn text(&self, sight: &Sight, now: Instant) -> String {
         self.gauges.show(sight);
+        let lease = sight.lease_until.map_or(Duration::ZERO, |until| until.since(now));
+        self.gauges.lease.set(lease.as_secs_f64());
         let mut text = String::new();
         // Writing to a string does not fail.
         let _ = encode(&mut text, &self.registry);
@@ -448,7 +404,14 @@ impl<O: Observer> Observer for (O, std::sync::Arc<Metrics>) {
         self.1.note(note);
         self.0.note(note);
     }
-}
 
-#[cfg(test)]
-mod tests;
+    fn pulse(&mut self, pulse: &Pulse) {
+        self.1.pulse(pulse);
+        self.0.pulse(pulse);
+    }
+
+    fn moved(&mut self, lasted: Duration) {
+        self.1.moved(lasted);
+        self.0.moved(lasted);
+    }
+}

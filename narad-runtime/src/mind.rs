@@ -5,7 +5,7 @@
 //! what a [`Metastore`](crate::embed::Metastore) of its own has decided.
 
 use narad_core::effects::Deadline;
-use narad_core::ids::NodeId;
+use narad_core::ids::{LogIndex, NodeId};
 use narad_core::node::{Effect, Event, Node};
 use narad_core::time::Instant;
 
@@ -32,6 +32,25 @@ pub enum Input<'a> {
     },
     /// Something for the node machine.
     Event(Box<Event>),
+}
+
+/// How the replicated log stands at a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pulse {
+    /// The term.
+    pub term: u64,
+    /// Whether the node leads.
+    pub leads: bool,
+    /// The last entry.
+    pub last: LogIndex,
+    /// The last one that is known to be committed.
+    pub committed: LogIndex,
+    /// The last one that the node has applied.
+    pub applied: LogIndex,
+    /// Commands that this node has appended as the leader, in this life.
+    pub proposed: u64,
+    /// Commands that it could not, mostly since it did not lead any more.
+    pub refused: u64,
 }
 
 /// The machines of a node with whatever stands between them and the log that decides.
@@ -63,4 +82,9 @@ pub trait Mind: Send + 'static {
 
     /// Returns the machines, to look at.
     fn node(&self) -> &Node;
+
+    /// Returns how the replicated log under it stands, if it has one of its own. Cheap.
+    fn pulse(&self) -> Option<Pulse> {
+        None
+    }
 }

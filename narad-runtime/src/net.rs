@@ -21,7 +21,8 @@
 //! # Invariants
 //!
 //! 1. Nothing that a stranger sends is believed: `from` is what the handshake proved against
-//!    [`Directory::admits`], and what does not parse closes that one connection.
+//!    [`Directory::admits`] and, under [`tls`](crate::tls), against the certificate; and what does not
+//!    parse closes that one connection.
 //! 2. A peer that is dead, hung or slow holds up nobody else: every peer has its own task and its
 //!    own bounded queue; a full queue drops Raft messages and fails calls at once.
 //! 3. A request is sent at most once. An answer that does not come, or is not understood, leaves
@@ -39,9 +40,12 @@ mod greet;
 mod jitter;
 mod join;
 mod link;
+mod proof;
 mod serve;
 mod settings;
 pub(crate) mod socket;
+pub(crate) mod strangers;
+pub(crate) mod stream;
 mod transport;
 
 pub use call::{Answered, CallError, ReplySender};
@@ -116,6 +120,8 @@ pub struct BulkConnection {
     pub version: u8,
     /// The connection.
     pub stream: std::net::TcpStream,
+    /// What TLS there is on it.
+    pub tls: Option<Box<crate::tls::Session>>,
     /// Bytes that have arrived already.
     pub first: Bytes,
 }

@@ -38,7 +38,7 @@ use narad_core::time::Instant;
 use crate::clock::Clock;
 #[cfg(feature = "net")]
 use crate::ingress::Load;
-use crate::mind::{Input, Mind};
+use crate::mind::{Input, Mind, Pulse};
 
 #[cfg(feature = "net")]
 pub use hands::{Ground, Hands, HandsSeams, NextLife};
@@ -97,6 +97,7 @@ pub struct NodeLoop<M: Mind, H: Surroundings> {
     observer: Box<dyn Observer>,
     lines: Lines,
     seen: LogIndex,
+    pulse: Pulse,
     /// When the thread ends, whatever is still under way: it has been asked to.
     ends_by: Option<Instant>,
     requests: BTreeMap<RequestId, ReplyTo>,
@@ -140,6 +141,7 @@ impl<M: Mind, H: Surroundings> NodeLoop<M, H> {
             observer,
             lines: Lines::default(),
             seen: LogIndex(0),
+            pulse: Pulse::default(),
             ends_by: None,
             requests: BTreeMap::new(),
             asks: BTreeMap::new(),
@@ -323,10 +325,15 @@ impl<M: Mind, H: Surroundings> NodeLoop<M, H> {
 
     /// Shows the watcher what has changed since it last looked.
     fn look(&mut self) {
+        if let Some(pulse) = self.mind.pulse().filter(|pulse| *pulse != self.pulse) {
+            self.pulse = pulse;
+            self.observer.pulse(&pulse);
+        }
         let applied = self.mind.node().state().applied();
         if applied != self.seen {
             self.seen = applied;
             self.watcher.changed(self.mind.node());
+            self.lines.applied(self.mind.node());
         }
     }
 }

@@ -5,6 +5,7 @@
 //! its own; the simulator runs the very same code in virtual time.
 
 mod committed;
+mod pulse;
 mod questions;
 #[cfg(test)]
 mod tests;
@@ -20,7 +21,7 @@ use narad_core::node::{Effect, Event, Node, Operation, Outcome, Stop};
 use narad_core::time::Instant;
 
 use self::committed::event_of;
-pub use crate::mind::Input;
+pub use crate::mind::{Input, Pulse};
 use crate::raft::{
     OfferError, Outgoing, Output, Raft, RaftError, RaftStore, ReadId, Restored, Voice,
 };
@@ -94,6 +95,9 @@ pub struct Replica<S: RaftStore> {
     deadline_is_stale: bool,
     /// Room for what one step of the machine asks for; empty in between.
     effects: Effects<Effect>,
+    /// Commands that were appended here, and that were not.
+    proposed: u64,
+    refused: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -133,6 +137,8 @@ impl<S: RaftStore> Replica<S> {
             deadline: None,
             deadline_is_stale: true,
             effects: Effects::default(),
+            proposed: 0,
+            refused: 0,
         };
         replica.carry_out(now, first, out)?;
         replica.advance(now, out)?;
@@ -405,8 +411,12 @@ impl<S: RaftStore> Replica<S> {
         (self.watch)(Step::Appending(&entry.command));
         let context = entry.proposal.to_bytes();
         match self.raft.propose(context, entry.to_bytes()) {
-            Ok(()) => true,
+            Ok(()) => {
+                self.proposed += 1;
+                true
+            }
             Err(error) => {
+                self.refused += 1;
                 tracing::debug!(proposal = ?entry.proposal, %error, "not appended");
                 false
             }

@@ -10,11 +10,15 @@ mod error;
 mod history;
 mod identity;
 mod node_service;
+mod notify;
 mod opening;
 mod pace;
+mod policy;
 mod rates;
 mod receiving;
+mod reload;
 mod run;
+mod securing;
 mod sweeping;
 mod topics;
 
@@ -24,7 +28,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use narad_core::config::Policy;
 use narad_core::effects::Effects;
 use narad_core::ids::NodeId;
 use narad_core::metastore::Addresses;
@@ -38,7 +41,7 @@ use crate::broker::Broker;
 use crate::clock::BootClock;
 use crate::copy::LiveBytes;
 use crate::foreground::Foreground;
-use crate::http;
+use crate::http::{self, Access, Audit};
 use crate::log::LogLimits;
 use crate::metrics::Metrics;
 use crate::net::{Identity, Seams, Transport};
@@ -49,6 +52,7 @@ use crate::service::Service;
 use crate::settings::Settings;
 use crate::store::data_dir::DataDir;
 use crate::store::{PartitionStore, SegmentStore};
+use crate::tls::ClientTls;
 use crate::transfer::{self, Client};
 use crate::wire::handshake::ClusterId;
 
@@ -60,8 +64,10 @@ pub use node_service::NodeService;
 use node_service::Steering;
 use opening::{open_raft, open_store};
 use pace::Pace;
+use policy::check_policy;
 use rates::Rates;
 use receiving::Receiving;
+pub use reload::Reloaded;
 pub use run::run;
 use sweeping::sweep_trash;
 use topics::Topics;
@@ -92,7 +98,10 @@ pub struct Server {
     accepting: Option<Accepting>,
     cancel: CancellationToken,
     thread: Option<JoinHandle<Result<(), ReplicaError>>>,
+    /// The same, once somebody waits for it.
+    joining: Option<tokio::task::JoinHandle<std::thread::Result<Result<(), ReplicaError>>>>,
     http: tokio::task::JoinHandle<io::Result<()>>,
+    access: Arc<Access>,
 }
 
 impl std::fmt::Debug for Server {
@@ -124,13 +133,20 @@ impl Server {
         failpoint::arm_from_environment()?;
         settings.node.check(&settings.policy)?;
         let name = settings.name.clone().ok_or(ServerError::Nameless)?;
+        let tls = securing::open(settings, &name)?;
         let mut data_dir = DataDir::open(&settings.data_dir, &name)?;
         let peer = listen(&settings.listen.peer).await?;
         let http = listen(&settings.listen.http).await?;
         let addrs = addresses(settings, &peer, &http);
         let (listens, policy) = (peer.local_addr().ok(), &settings.policy);
         let admitted =
-            identity::admit(&mut data_dir, &name, &addrs, listens, policy, &start).await?;
+            identity::admit(&mut data_dir, &name, &addrs, listens, policy, &start, tls.as_ref())
+                .await?;
+
+        let audit = Audit::open(&settings.data_dir, name.as_str(), &settings.audit);
+        let audit = audit.map_err(|source| ServerError::Audit { source })?;
+        let access = Access::new(settings.auth.tokens.clone()).audited(Arc::new(audit));
+        let access = Arc::new(access);
 
         let clock = BootClock::new();
         let has_started = data_dir.has_started()?;
@@ -175,10 +191,15 @@ impl Server {
         let (accepting, waiting) = accepting::open(disk, settings, &handle, &foreground)?;
         let ingress = Arc::clone(&accepting.ingress);
         let cancel = CancellationToken::new();
+        let transfer = transfer::Settings {
+            handshake_timeout: settings.peers.handshake_timeout,
+            tls: tls.clone(),
+            ..transfer::Settings::default()
+        };
         let bulk = Arc::new(transfer::Server::new(
             Arc::new(LiveBytes::new(Arc::clone(&broker))),
             Arc::clone(&rates.leaving),
-            transfer::Settings::default(),
+            transfer.clone(),
         ));
         let seams = Seams {
             directory: Arc::clone(&book) as _,
@@ -194,6 +215,10 @@ impl Server {
         let net = crate::net::Settings {
             listens_at: Some(me.addrs.peer.clone()),
             congestion: settings.transfer.congestion(),
+            handshake_timeout: settings.peers.handshake_timeout,
+            strangers_max: usize::try_from(settings.peers.handshakes_max).unwrap_or(usize::MAX),
+            idle_timeout: settings.peers.idle_timeout,
+            tls: tls.clone(),
             ..crate::net::Settings::default()
         };
         let transport = Arc::new(Transport::start(who, peer, seams, net, &cancel));
@@ -202,12 +227,8 @@ impl Server {
         let NodeIdentity { name, store_uuid, addrs, .. } = me.clone();
         let again = Request::Join { name, store_uuid, addrs };
         tokio::spawn(book::announce(at, again, told, by, handle.clone()));
-        let client = Client::new(
-            who,
-            Arc::clone(&book) as _,
-            Arc::clone(&rates.arriving),
-            transfer::Settings::default(),
-        );
+        let client =
+            Client::new(who, Arc::clone(&book) as _, Arc::clone(&rates.arriving), transfer);
         let hands = Hands::new(
             HandsSeams {
                 transport: Arc::clone(&transport),
@@ -226,6 +247,7 @@ impl Server {
         let now = clock.now();
         let (mut first, mut actions) = (Effects::default(), Actions::default());
         let mut node = Node::new(now, me, life, settings.node.clone(), state, held, &mut first);
+        node.keep_journals();
         waiting.resume(&mut node, &mut first)?;
         let timeout = settings.node.request_timeout;
         let replica = Replica::new(now, raft, node, timeout, &mut first, &mut actions)?;
@@ -267,11 +289,27 @@ impl Server {
             admitted.node,
             Arc::clone(&ingress),
             topics,
-            Steering { metrics, rates, history, pace: Arc::clone(&pace), sizes: Arc::default() },
+            Steering {
+                clock,
+                metrics,
+                rates,
+                history,
+                pace: Arc::clone(&pace),
+                sizes: Arc::default(),
+                tls: tls.as_ref().map(ClientTls::of_node),
+            },
         ));
-        let router = http::router(Arc::clone(&service) as Arc<dyn Service>, settings.http.clone());
+        let router = http::guarded(
+            Arc::clone(&service) as Arc<dyn Service>,
+            settings.http.clone(),
+            Arc::clone(&access),
+        );
+        let connections = http::Connections { tls: tls.clone(), ..settings.connections.clone() };
         let ended = cancel.clone().cancelled_owned();
-        let http = tokio::spawn(http::serve(http, router, settings.connections.clone(), ended));
+        let http = tokio::spawn(http::serve(http, router, connections, ended));
+        if let Some(tls) = tls.clone() {
+            tokio::spawn(crate::tls::watch(tls, settings.tls.poll_interval, cancel.clone()));
+        }
         tokio::spawn(ingress.keep_open(cancel.clone()));
         tokio::spawn(pace.watch(handle.clone(), cancel.clone()));
         tokio::spawn(sweep_trash(store, settings.node.quarantine, cancel.clone()));
@@ -289,7 +327,9 @@ impl Server {
             accepting: Some(accepting),
             cancel,
             thread: Some(thread),
+            joining: None,
             http,
+            access,
         })
     }
 
@@ -337,7 +377,8 @@ impl Server {
         Arc::clone(&self.counters)
     }
 
-    /// Waits until the node cannot go on, or was stopped. Never returns before that.
+    /// Waits until the node cannot go on, or was stopped. Never returns before that; whoever stops
+    /// waiting may wait again.
     ///
     /// # Errors
     ///
@@ -347,8 +388,12 @@ impl Server {
     ///
     /// If the node's thread did.
     pub async fn ended(&mut self) -> Result<(), ServerError> {
-        let Some(thread) = self.thread.take() else { return Ok(()) };
-        let ended = tokio::task::spawn_blocking(move || thread.join()).await;
+        if let Some(thread) = self.thread.take() {
+            self.joining = Some(tokio::task::spawn_blocking(move || thread.join()));
+        }
+        let Some(joining) = &mut self.joining else { return Ok(()) };
+        let ended = joining.await;
+        self.joining = None;
         match ended {
             Ok(Ok(result)) => Ok(result?),
             Ok(Err(panic)) => std::panic::resume_unwind(panic),
@@ -386,36 +431,6 @@ impl Drop for Server {
         self.cancel.cancel();
         self.handle.stop();
     }
-}
-
-/// Checks that a file's policy is the cluster's. A file that leaves everything at its default says
-/// nothing.
-///
-/// What operators turn in passing is the cluster's: a node that restarts while moves are paused or
-/// slowed down must not be kept out by its file.
-fn check_policy(file: &Policy, cluster: &Policy) -> Result<(), ServerError> {
-    if *file == Policy::default() {
-        return Ok(());
-    }
-    let file = &Policy {
-        paused: cluster.paused,
-        copy_rate_bytes_per_second: cluster.copy_rate_bytes_per_second,
-        copy_in_bytes_per_second: cluster.copy_in_bytes_per_second,
-        copy_out_bytes_per_second: cluster.copy_out_bytes_per_second,
-        cluster_copy_rate_bytes_per_second: cluster.cluster_copy_rate_bytes_per_second,
-        ..file.clone()
-    };
-    let (file, cluster) = (format!("{file:#?}"), format!("{cluster:#?}"));
-    let differ = file.lines().zip(cluster.lines()).filter(|(file, cluster)| file != cluster);
-    let differ = differ.map(|(file, cluster)| {
-        let plain = |line: &str| line.trim().trim_end_matches(',').to_owned();
-        format!("the file says {}, the cluster {}", plain(file), plain(cluster))
-    });
-    let differences: Vec<String> = differ.collect();
-    if differences.is_empty() {
-        return Ok(());
-    }
-    Err(ServerError::PolicyDiffers { difference: differences.join("; ") })
 }
 
 fn next_life(data_dir: &Arc<Mutex<DataDir>>) -> crate::node_loop::NextLife {

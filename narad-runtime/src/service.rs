@@ -330,6 +330,10 @@ pub struct MemberView {
     pub inbound_moves: u64,
     /// Partitions on their way out.
     pub outbound_moves: u64,
+    /// The bytes of the logs that it owns; told by the whole cluster's status only, and by members
+    /// that answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
 }
 
 /// Whether a member lives.

@@ -14,12 +14,15 @@ use narad_core::config::{Config, Policy};
 use narad_core::cursor;
 use narad_core::ids::Name;
 
-use crate::http::{Connections, HttpOptions};
+use crate::http::{AuditLimits, Connections, HttpOptions, Token};
 
 mod error;
 mod keys;
 mod read;
+mod reload;
 mod template;
+mod tls;
+mod tokens;
 mod units;
 
 pub use error::SettingsError;
@@ -27,7 +30,9 @@ pub(crate) use keys::Given;
 pub(crate) use keys::address;
 pub use keys::{Key, keys};
 pub use read::Layers;
+pub use reload::{Change, Effect, changes};
 pub use template::commented_default;
+pub use tls::{PeerSettings, TlsSettings};
 
 /// Everything that a node is told when it starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +45,12 @@ pub struct Settings {
     pub listen: Listen,
     /// What others are told about where the node listens. Default: where it listens.
     pub advertise: Advertise,
+    /// Whether a node without TLS may listen where other machines reach it. Default false.
+    pub insecure: bool,
+    /// The node's certificate.
+    pub tls: TlsSettings,
+    /// What other nodes may take of this one's attention.
+    pub peers: PeerSettings,
     /// What the whole cluster agrees on: taken by the node that founds it, compared by all others.
     pub policy: Policy,
     /// What the node decides for itself.
@@ -58,6 +69,35 @@ pub struct Settings {
     pub http: HttpOptions,
     /// The API's connections.
     pub connections: Connections,
+    /// Who may use the API.
+    pub auth: AuthSettings,
+    /// What is kept of what admins have done.
+    pub audit: AuditLimits,
+    /// What is logged to standard error.
+    pub logging: LoggingSettings,
+}
+
+/// What is logged to standard error, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoggingSettings {
+    /// Which lines, such as `info,raft=warn`, which is the default.
+    pub filter: String,
+    /// How a line is written: `text`, the default, or `json`.
+    pub format: String,
+}
+
+impl Default for LoggingSettings {
+    fn default() -> Self {
+        // Elections are told by who leads in the end; the steps to it are there on request.
+        Self { filter: "info,raft=warn".into(), format: "text".into() }
+    }
+}
+
+/// Who may use the API.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AuthSettings {
+    /// The bearer tokens. Default none: then whoever reaches an unencrypted address is an admin.
+    pub tokens: Vec<Token>,
 }
 
 /// Where a node listens, as `host:port`.
@@ -99,6 +139,9 @@ impl TransferSettings {
         Some(self.congestion_control.clone()).filter(|name| name != SYSTEM)
     }
 }
+
+/// Shortest file of the audit log: rotating is for a file that is full, not for every line.
+const AUDIT_BYTES_MIN: u64 = 64 << 10;
 
 /// The congestion control that is left as the system has it.
 const SYSTEM: &str = "system";
@@ -187,6 +230,9 @@ impl Default for Settings {
             data_dir: "narad-data".into(),
             listen: Listen { peer: "127.0.0.1:7400".into(), http: "127.0.0.1:7401".into() },
             advertise: Advertise::default(),
+            insecure: false,
+            tls: TlsSettings::default(),
+            peers: PeerSettings::default(),
             policy: Policy::default(),
             node: Config::new(0),
             transfer: TransferSettings::default(),
@@ -201,6 +247,9 @@ impl Default for Settings {
             consumers: ConsumerSettings::default(),
             http: HttpOptions::default(),
             connections: Connections::default(),
+            auth: AuthSettings::default(),
+            audit: AuditLimits::default(),
+            logging: LoggingSettings::default(),
         }
     }
 }
@@ -243,6 +292,21 @@ impl Settings {
                 return Err(SettingsError::NotAdvertised { key, listen: listen.clone() });
             }
         }
+        self.check_listeners()?;
+        if let Some(name) = &self.name {
+            self.tls.files(name.as_str())?;
+        }
+        if self.peers.handshakes_max == 0 {
+            return Err(refused("peers.handshakes_max", 0, "at least 1"));
+        }
+        let durations = [
+            ("peers.handshake_timeout", self.peers.handshake_timeout),
+            ("peers.idle_timeout", self.peers.idle_timeout),
+            ("tls.poll_interval", self.tls.poll_interval),
+        ];
+        if let Some((key, _)) = durations.into_iter().find(|(_, duration)| duration.is_zero()) {
+            return Err(refused(key, "0s", "more than 0"));
+        }
         let RaftPace { tick, election_ticks_min, election_ticks_max, heartbeat_ticks } = self.raft;
         if tick.is_zero() {
             return Err(refused("raft.tick", "0s", "more than 0"));
@@ -254,6 +318,26 @@ impl Settings {
         if election_ticks_max <= election_ticks_min {
             let allowed = "more than raft.election_ticks_min";
             return Err(refused("raft.election_ticks_max", election_ticks_max, allowed));
+        }
+        if let Err(error) = self.logging.filter.parse::<tracing_subscriber::EnvFilter>() {
+            let allowed = format!("levels such as \"info,raft=warn\": {error}");
+            return Err(refused("logging.filter", &self.logging.filter, &allowed));
+        }
+        if !["text", "json"].contains(&self.logging.format.as_str()) {
+            return Err(refused("logging.format", &self.logging.format, "text or json"));
+        }
+        if self.audit.files_max == 0 {
+            return Err(refused("audit.files_max", 0, "at least 1"));
+        }
+        if self.audit.bytes_max < AUDIT_BYTES_MIN {
+            let value = units::show_size(self.audit.bytes_max);
+            return Err(refused("audit.bytes_max", value, "at least 64KiB"));
+        }
+        if self.connections.connections_max == 0 {
+            return Err(refused("http.connections_max", 0, "at least 1"));
+        }
+        if self.connections.connections_per_address_max == 0 {
+            return Err(refused("http.connections_per_address_max", 0, "at least 1"));
         }
         if self.log.segment_bytes < self.http.record_bytes_max {
             let value = units::show_size(self.log.segment_bytes);

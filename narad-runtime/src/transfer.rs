@@ -52,6 +52,8 @@ pub use throttle::{Cancelled, Throttle};
 
 use std::time::Duration;
 
+use crate::tls::Tls;
+
 pub use crate::copy::{
     CancelFlag, Copier, CopyReport, CopyRequest, ExtentFile, Sink, Source, SourceError,
     TransferError,
@@ -77,6 +79,8 @@ pub struct Settings {
     pub range_bytes_max: u64,
     /// Bulk connections that a source serves at once, each on a thread. Default 64.
     pub connections_max: usize,
+    /// The node's certificate; with it, copies are made under TLS. Default none.
+    pub tls: Option<Tls>,
     /// Connections that a destination has to one source. Default 2; more gain nothing on two
     /// cores.
     pub connections_per_source: usize,
@@ -102,6 +106,10 @@ impl Settings {
     pub const fn memory_bytes_max(&self, requests: u32) -> u64 {
         let streams = self.connections_per_source as u64;
         let (received, compared) = (BUFFER_BYTES as u64, BUFFER_BYTES as u64);
+        let received = match &self.tls {
+            Some(_) => received + crate::tls::Session::BYTES_MAX,
+            None => received,
+        };
         let one = crate::log::READ_BYTES as u64 + crate::store::AHEAD_BYTES_MAX + received;
         streams * (received + compared) + requests as u64 * one
     }
@@ -116,6 +124,7 @@ impl Default for Settings {
             idle_timeout: Duration::from_mins(1),
             range_bytes_max: 64 << 20,
             connections_max: 64,
+            tls: None,
             connections_per_source: 2,
         }
     }

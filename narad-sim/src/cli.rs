@@ -15,6 +15,7 @@ mod drawing;
 mod exit;
 mod explore;
 mod input;
+mod journal;
 mod plan;
 mod plant;
 mod progress;

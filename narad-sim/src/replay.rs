@@ -27,7 +27,7 @@ pub struct Breakpoint {
 
 impl Breakpoint {
     /// Returns whether it is there that a run should halt, counting how often it came by.
-    fn hits(&mut self, line: &Line) -> bool {
+    pub(crate) fn hits(&mut self, line: &Line) -> bool {
         let fits = |wanted: &Option<String>, is: Option<&String>| {
             wanted.as_ref().is_none_or(|wanted| Some(wanted) == is)
         };

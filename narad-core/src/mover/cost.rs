@@ -23,6 +23,7 @@ use core::time::Duration;
 /// assert_eq!(cost.of(0, rates), Some(Duration::from_millis(2)));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct FreezeCost {
     means: Option<Means>,
 }
@@ -40,6 +41,7 @@ pub struct FreezeRates {
 
 /// Smoothed means over the freezes: each moves them an eighth of the way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 struct Means {
     /// The tail, in KiB times [`SCALE`].
     tail: i64,

@@ -2,11 +2,17 @@
 
 use super::note::{Phase, Progress};
 use super::{FreezeCost, Mover, State};
+use crate::ids::PartitionId;
 
 impl Mover {
     /// Tells the machine what freezes have cost on this node, for its predictions.
     pub fn learn(&mut self, cost: FreezeCost) {
         self.desk.freeze_cost = cost;
+    }
+
+    /// Returns the partition that is on its way.
+    pub const fn partition(&self) -> PartitionId {
+        self.desk.partition
     }
 
     /// Returns how the move is doing.
@@ -32,7 +38,8 @@ impl Mover {
         }
     }
 
-    const fn phase(&self) -> Phase {
+    /// Returns where the move is.
+    pub const fn phase(&self) -> Phase {
         match &self.state {
             State::Locating(_) => Phase::Locate,
             State::Settling(_) => Phase::Resolve,

@@ -3,8 +3,10 @@
 use super::{Effect, Identity, Node, Salvaged};
 use crate::dispatch::{self, Backlog};
 use crate::effects::OpId;
+use crate::freeze::Authority;
 use crate::ids::{Epoch, Incarnation, NodeId, PartitionId};
 use crate::metastore::State;
+use crate::mover::journal::Journal;
 use crate::mover::{Mover, Progress, What};
 use crate::plan::Placement;
 use crate::{controller, freeze, host, lease, mover};
@@ -109,6 +111,23 @@ impl Node {
     /// Returns how the moves to this node are coming on.
     pub fn moves(&self) -> impl Iterator<Item = (PartitionId, Progress)> + '_ {
         self.movers.iter().map(|(partition, mover)| (*partition, Mover::progress(mover)))
+    }
+
+    /// Keeps a [journal](crate::mover::journal) of each move to this node from now on; nothing else
+    /// changes.
+    pub fn keep_journals(&mut self) {
+        self.journals.get_or_insert_default();
+    }
+
+    /// Returns the newest journal of moves of a partition to this node, if journals are kept.
+    pub fn journal(&self, partition: PartitionId) -> Option<&Journal> {
+        self.journals.as_ref()?.newest(partition)
+    }
+
+    /// Returns until when this node's owner lease lasts, and whether it can commit at all; in its
+    /// [`Authority`].
+    pub const fn authority(&self) -> Authority {
+        self.lease.authority()
     }
 
     /// Returns what the planner of this node looks at; only a leader's knows which moves are stuck.

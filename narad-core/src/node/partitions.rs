@@ -11,6 +11,7 @@ use crate::freeze::handoff::{self, Handoff, Reign};
 use crate::host::{self, Host, Want};
 use crate::ids::{Incarnation, PartitionId};
 use crate::metastore::Assignment;
+use crate::mover::journal::{Beginning, Input};
 use crate::mover::{self, Mover};
 use crate::peer::{Answer, Request};
 
@@ -189,7 +190,13 @@ impl Node {
     pub(super) fn drive_mover(&mut self, partition: PartitionId, event: mover::Event) {
         let Some(mover) = self.movers.get_mut(&partition) else { return };
         let mut out = Effects::default();
-        mover.handle(self.now, event, &mut out);
+        if let Some(journals) = &mut self.journals {
+            let input = Input::Event(event.clone());
+            mover.handle(self.now, event, &mut out);
+            journals.add(mover, self.now, input, out.as_slice().len());
+        } else {
+            mover.handle(self.now, event, &mut out);
+        }
         self.mover_wants(partition, &mut out);
     }
 
@@ -210,6 +217,9 @@ impl Node {
         let Some(mover) = self.movers.get(&partition) else { return };
         if mover.is_over() {
             self.movers.remove(&partition);
+            if let Some(journals) = &mut self.journals {
+                journals.end(partition);
+            }
             self.agenda.set(Key::Mover(partition), None);
             self.touch(partition);
         } else {
@@ -225,6 +235,9 @@ impl Node {
             }
             for mover in self.movers.values_mut() {
                 mover.learn(self.freeze_cost);
+                if let Some(journals) = &mut self.journals {
+                    journals.add(mover, self.now, Input::Learned(self.freeze_cost), 0);
+                }
             }
         }
     }
@@ -318,8 +331,15 @@ impl Node {
         }
         let me = mover::Me { node: self.me.node, incarnation: self.lease.incarnation() };
         let mut out = Effects::default();
+        if let Some(journals) = &mut self.journals {
+            let (config, found) = (self.config.clone(), found.clone());
+            journals.begin(Beginning { at: self.now, me, partition, config, found });
+        }
         let mut mover = Mover::new(self.now, me, partition, self.config.clone(), found, &mut out);
         mover.learn(self.freeze_cost);
+        if let Some(journals) = &mut self.journals {
+            journals.add(&mover, self.now, Input::Learned(self.freeze_cost), 0);
+        }
         self.movers.insert(partition, mover);
         self.mover_wants(partition, &mut out);
         let row = self.state.assignment(partition).cloned();

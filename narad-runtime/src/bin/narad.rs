@@ -1,10 +1,10 @@
 //! The `narad` command; everything it does is in [`narad_runtime::cli`].
 
-use std::io::{ErrorKind, IsTerminal as _, Write as _};
+use std::io::{ErrorKind, Write as _};
 use std::process::ExitCode;
 
 use clap::Parser;
-use narad_runtime::cli::{Cli, Command, Terminal, run};
+use narad_runtime::cli::{Cli, Command, Terminal, begin_logging, run};
 use tokio::signal::unix::{SignalKind, signal};
 
 fn main() -> ExitCode {
@@ -25,25 +25,18 @@ fn main() -> ExitCode {
         }
     };
     let serves = matches!(cli.command, Command::Server(_));
-    let usual = match cli.command {
-        // Elections are told by who leads in the end; the steps to it are there on request.
-        Command::Server(_) => "info,raft=warn",
-        // It kills nodes on purpose: what the others say about that is no warning to anybody.
-        Command::Demo(_) => "error",
-        _ => "warn",
+    // What a node's file says counts unless the command line says otherwise.
+    let (usual, format) = match cli.command.usual_log() {
+        Ok(usual) => usual,
+        Err(failure) => {
+            Terminal::of_process().show(&failure);
+            return failure.code.into();
+        }
     };
-    let filter = cli.global.log.as_deref().unwrap_or(usual);
-    let filter = match filter.parse::<tracing_subscriber::EnvFilter>() {
-        Ok(filter) => filter,
-        Err(error) => return usage(&format!("--log {filter}: {error}")),
-    };
-    let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    let ansi = std::io::stderr().is_terminal() && !no_color;
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_ansi(ansi)
-        .with_writer(std::io::stderr)
-        .init();
+    let filter = cli.global.log.as_deref().unwrap_or(&usual);
+    if let Err(error) = begin_logging(filter, cli.global.log_format.unwrap_or(format)) {
+        return usage(&format!("--log {filter}: {error}"));
+    }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return failed(&format!("no thread can be started: {error}")),

@@ -14,7 +14,7 @@ use clap::Subcommand;
 
 use super::salvage;
 use super::terminal::Terminal;
-use super::{Failure, Format, Global};
+use super::{Failure, Format, Global, Output};
 use crate::client::Client;
 use crate::service::{MemberView, MoveView};
 use steer::PolicyCommand;
@@ -85,14 +85,17 @@ pub enum ClusterCommand {
     },
     /// Tell whether a node may be stopped now: exits with 0 if so, and with 10 if not
     ///
-    /// For an orchestrator's preStop hook: `until narad cluster safe-to-stop narad-4; do sleep 1;
-    /// done`. A stop for a restart leaves the disk, so owning partitions does not speak against it.
+    /// For an orchestrator's preStop hook: `narad cluster safe-to-stop narad-4 --wait 60s`. A stop for
+    /// a restart leaves the disk, so owning partitions does not speak against it.
     SafeToStop {
         /// The member, such as narad-4
         id: String,
         /// Whether its disk may go with it: only once it has been taken out
         #[arg(long)]
         for_good: bool,
+        /// Wait until it may, for at most this long; then exits with 10
+        #[arg(long, value_name = "DURATION", value_parser = duration)]
+        wait: Option<std::time::Duration>,
     },
     /// Move one partition by hand, and pin it there
     Move {
@@ -163,6 +166,15 @@ pub enum ClusterCommand {
         #[arg(value_name = "TOPIC/NUMBER", value_parser = partition)]
         partition: (String, u32),
     },
+    /// Write down what the last move of a partition was told, for `narad-sim replay`
+    ///
+    /// A move follows from nothing but that: the simulator drives the same code through it, event by
+    /// event. Destinations keep it for their last moves until they restart. --output FILE says where to.
+    Trace {
+        /// The partition, as TOPIC/NUMBER
+        #[arg(value_name = "TOPIC/NUMBER", value_parser = partition)]
+        partition: (String, u32),
+    },
     /// Show the last moves, how they ended and how long each phase took
     History {
         /// Show what a node knows; needs no leader
@@ -220,6 +232,11 @@ pub(super) fn partition(text: &str) -> Result<(String, u32), String> {
         Some((topic.to_owned(), number.parse().ok()?)).filter(|_| !topic.is_empty())
     });
     parsed.ok_or_else(|| "it is written as TOPIC/NUMBER, such as orders/3".to_owned())
+}
+
+fn duration(text: &str) -> Result<std::time::Duration, String> {
+    crate::units::parse_duration(text)
+        .ok_or_else(|| "write a duration such as 60s or 5m".to_owned())
 }
 
 fn quarantined(text: &str) -> Result<(String, String), String> {
@@ -312,7 +329,7 @@ pub(super) async fn run(
     terminal: &mut Terminal,
 ) -> Result<(), Failure> {
     let format = global.format(terminal);
-    let mut desk = Desk { client: global.client(), format, terminal };
+    let mut desk = Desk { client: global.client()?, format, terminal };
     match command {
         ClusterCommand::Status { stale, check } => status::show(&mut desk, *stale, *check).await,
         ClusterCommand::Members { stale } => {
@@ -333,8 +350,8 @@ pub(super) async fn run(
         ClusterCommand::Forget { id, yes, receipt } => {
             leaving::forget(&mut desk, id, *yes, receipt).await
         }
-        ClusterCommand::SafeToStop { id, for_good } => {
-            stop::safe_to_stop(&mut desk, id, *for_good).await
+        ClusterCommand::SafeToStop { id, for_good, wait } => {
+            stop::safe_to_stop(&mut desk, id, *for_good, *wait).await
         }
         ClusterCommand::Move { partition: (topic, partition), to } => {
             desk.client.move_partition(topic, *partition, to).await?;
@@ -356,6 +373,13 @@ pub(super) async fn run(
             plan::rebalance(&mut desk, *dry_run, *wait).await
         }
         ClusterCommand::Explain { partition } => plan::explain(&mut desk, partition).await,
+        ClusterCommand::Trace { partition } => {
+            let file = match &global.output {
+                Some(Output::File(file)) => Some(file.as_path()),
+                Some(Output::Shown(_)) | None => None,
+            };
+            history::trace(&mut desk, partition, file).await
+        }
         ClusterCommand::History { stale } => {
             desk.read(&path("/v1/cluster/history", *stale), history::show).await.map(drop)
         }

@@ -31,12 +31,14 @@ pub enum ExitCode {
     Blocked = 9,
     /// The node must not be stopped now (safe-to-stop).
     NotSafe = 10,
+    /// Whoever asks is not known, or may not do that; nothing was done.
+    Denied = 11,
     /// It was interrupted before it was done.
     Interrupted = 130,
 }
 
 impl ExitCode {
-    const ALL: [(Self, &str); 12] = [
+    const ALL: [(Self, &str); 13] = [
         (Self::Success, "everything was done; for pub: every line is acknowledged"),
         (Self::Failure, "something failed that no other code names"),
         (Self::Usage, "the command line, the configuration or a value is wrong; nothing was done"),
@@ -51,6 +53,7 @@ impl ExitCode {
         (Self::DiskFull, "a disk is full"),
         (Self::Blocked, "what was waited for is blocked: somebody has to do something"),
         (Self::NotSafe, "the node must not be stopped now (safe-to-stop)"),
+        (Self::Denied, "the token is missing, not known, or of too small a role; nothing was done"),
         (Self::Interrupted, "it was interrupted before it was done"),
     ];
 }
@@ -149,6 +152,7 @@ impl From<ClientError> for Failure {
 fn refusal(status: u16, code: &str, message: String) -> Failure {
     let exit = match (status, code) {
         (404, _) => ExitCode::NotFound,
+        (401 | 403, _) => ExitCode::Denied,
         (409, _) => ExitCode::Refused,
         (400 | 413, _) => ExitCode::Usage,
         (_, "disk_full") => ExitCode::DiskFull,
@@ -169,6 +173,7 @@ fn refusal(status: u16, code: &str, message: String) -> Failure {
              then: narad cluster salvage drop frees it"
         }
         "removed" | "stopped" => "name a node that runs with --admin http://HOST:PORT",
+        "unauthenticated" => "set NARAD_TOKEN or --token-file; narad token new makes a token",
         "too_large" => "send less at once, or raise the limit under [http] in the node's file",
         _ => return Failure::new(exit, message),
     };

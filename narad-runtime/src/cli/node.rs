@@ -4,16 +4,16 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::Failure;
 use super::terminal::Terminal;
+use super::{Failure, LogFormat};
 use crate::server::Start;
-use crate::settings::{Layers, address, commented_default};
+use crate::settings::{Layers, LoggingSettings, Settings, address, commented_default};
 
 /// Running one node.
 ///
 /// Flags win over the environment (`NARAD_DATA_DIR`, `NARAD_POLICY_LEASE`, ..), which wins over the
 /// file.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct ServerArgs {
     /// The configuration file
     #[arg(long, value_name = "FILE", env = "NARAD_CONFIG")]
@@ -42,6 +42,21 @@ pub struct ServerArgs {
     /// Where clients are told to find it
     #[arg(long, value_name = "ADDR")]
     pub advertise_http: Option<String>,
+    /// A directory that `narad cert` has made, with this node's certificate
+    #[arg(long, value_name = "DIR")]
+    pub tls_dir: Option<String>,
+    /// The authorities that are trusted, instead of the directory's ca.crt
+    #[arg(long, value_name = "FILE")]
+    pub tls_ca: Option<String>,
+    /// The node's certificate, instead of the directory's NAME.crt
+    #[arg(long, value_name = "FILE")]
+    pub tls_cert: Option<String>,
+    /// Its private key, instead of the directory's NAME.key
+    #[arg(long, value_name = "FILE")]
+    pub tls_key: Option<String>,
+    /// Serve other machines without TLS: whoever reaches the node can do anything to it
+    #[arg(long)]
+    pub insecure: bool,
     /// Any key of the configuration file, such as policy.lease=10s
     #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
     pub set: Vec<(String, String)>,
@@ -50,17 +65,32 @@ pub struct ServerArgs {
     pub print_config: bool,
 }
 
-pub(super) async fn run(args: ServerArgs, terminal: &mut Terminal) -> Result<(), Failure> {
+pub(super) async fn run(
+    args: ServerArgs,
+    is_filter_given: bool,
+    terminal: &mut Terminal,
+) -> Result<(), Failure> {
     if args.print_config {
         return terminal.write(commented_default().as_bytes());
     }
     let start = args.start();
-    // A variable that is no text names no value of ours.
-    let environment = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    let settings = args.layers(environment)?.settings()?;
+    let settings = args.settings()?;
     settings.required_name()?;
-    crate::server::run(settings, start).await
+    // A variable cannot change while the process lives; the file can.
+    let reread = move || {
+        let mut settings = args.settings()?;
+        if is_filter_given {
+            // The command line has the last word on it.
+            settings.logging = LoggingSettings::default();
+        }
+        Ok(settings)
+    };
+    let settings = if is_filter_given {
+        Settings { logging: LoggingSettings::default(), ..settings }
+    } else {
+        settings
+    };
+    crate::server::run(settings, start, reread).await
 }
 
 impl ServerArgs {
@@ -72,6 +102,25 @@ impl ServerArgs {
         } else {
             Start::Join(self.join.clone())
         }
+    }
+
+    /// Reads the configuration: the file, this process's environment, the flags.
+    fn settings(&self) -> Result<Settings, Failure> {
+        // A variable that is no text names no value of ours.
+        let environment = std::env::vars_os().filter_map(|(name, value)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        });
+        Ok(self.clone().layers(environment)?.settings()?)
+    }
+
+    /// Returns what a node with these arguments logs.
+    pub(super) fn logging(&self) -> Result<(String, LogFormat), Failure> {
+        if self.print_config {
+            return Ok(("warn".into(), LogFormat::Text));
+        }
+        let LoggingSettings { filter, format } = self.settings()?.logging;
+        let format = if format == "json" { LogFormat::Json } else { LogFormat::Text };
+        Ok((filter, format))
     }
 
     fn layers(
@@ -87,6 +136,11 @@ impl ServerArgs {
             ("listen.http", self.listen_http),
             ("advertise.peer", self.advertise_peer),
             ("advertise.http", self.advertise_http),
+            ("tls.dir", self.tls_dir),
+            ("tls.ca", self.tls_ca),
+            ("tls.cert", self.tls_cert),
+            ("tls.key", self.tls_key),
+            ("insecure", self.insecure.then(|| "true".to_owned())),
         ];
         for (key, value) in flags {
             if let Some(value) = value {

@@ -106,7 +106,7 @@ pub(super) async fn run(
     let format = global.format(terminal);
     let input = open(args.input, terminal)?;
     let options = ProducerOptions { ack: args.ack.into(), ..ProducerOptions::default() };
-    let producer = global.client().producer(&args.topic, options);
+    let producer = global.client()?.producer(&args.topic, options);
     // Whether the topic is there is known before the first line is asked for.
     let partitions = tokio::select! {
         partitions = producer.partitions() => partitions?,

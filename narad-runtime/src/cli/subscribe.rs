@@ -84,9 +84,9 @@ pub(super) async fn run(
         terminal,
     };
     if only_reads {
-        read(&args, &global.client(), &mut printer).await
+        read(&args, &global.client()?, &mut printer).await
     } else {
-        consume(&args, &global.client(), &mut printer).await
+        consume(&args, &global.client()?, &mut printer).await
     }
 }
 

@@ -120,7 +120,7 @@ impl Terminal {
     }
 
     /// Shows a failure: what went wrong, and what to do next.
-    pub(super) fn show(&mut self, failure: &Failure) {
+    pub fn show(&mut self, failure: &Failure) {
         if failure.message.is_empty() {
             return;
         }

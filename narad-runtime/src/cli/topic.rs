@@ -84,7 +84,7 @@ pub(super) async fn run(
     global: &Global,
     terminal: &mut Terminal,
 ) -> Result<(), Failure> {
-    let client = global.client();
+    let client = global.client()?;
     let json = global.format(terminal) == Format::Json;
     match command {
         TopicCommand::Create { name, partitions, parent } => {

@@ -47,6 +47,23 @@ impl Client {
         self.get("/v1/node").await?.parse()
     }
 
+    /// Returns what the last move of a partition was told, one JSON object a line.
+    ///
+    /// # Errors
+    ///
+    /// See [`ClientError`].
+    pub async fn journal(
+        &self,
+        topic: &str,
+        partition: u32,
+        read: Read,
+    ) -> Result<String, ClientError> {
+        let path = format!("/v1/cluster/moves/{}/{partition}/journal", encoded(topic));
+        let body = self.get_raw(&read_path(&path, read)).await?;
+        // What is no text is replaced, and then no journal for whoever reads it.
+        Ok(String::from_utf8_lossy(&body).into_owned())
+    }
+
     /// Shows how a member's decommission is coming on.
     ///
     /// # Errors

@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
-use axum::http::{self, Method, StatusCode, header};
+use axum::http::{self, HeaderValue, Method, StatusCode, header};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper_util::client::legacy::Client as HyperClient;
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
+use super::connector::Connector;
 use super::{ClientError, Endpoint};
-use crate::http::ErrorBody;
+use crate::http::{ErrorBody, Secret};
+use crate::tls::{ClientTls, Fault};
 
 /// Longest answer that is read.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
@@ -21,7 +22,10 @@ const IDLE_MAX: Duration = Duration::from_secs(5);
 
 /// Connections to nodes.
 pub(super) struct Transport {
-    hyper: HyperClient<HttpConnector, Full<Bytes>>,
+    hyper: HyperClient<Connector, Full<Bytes>>,
+    scheme: &'static str,
+    /// Who is asking, as nodes are told.
+    authorization: Option<HeaderValue>,
 }
 
 /// What is asked, of whomever.
@@ -80,16 +84,26 @@ impl Request {
 }
 
 impl Transport {
-    pub(super) fn new(connect_timeout: Duration) -> Self {
-        let mut connector = HttpConnector::new();
-        connector.set_connect_timeout(Some(connect_timeout));
-        connector.set_nodelay(true);
+    pub(super) fn new(
+        connect_timeout: Duration,
+        tls: Option<&ClientTls>,
+        is_secret: bool,
+        token: Option<&Secret>,
+    ) -> Self {
+        let scheme = if is_secret || tls.is_some() { "https" } else { "http" };
+        let connector = Connector::new(connect_timeout, tls.cloned());
         let hyper = HyperClient::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE_MAX)
             .pool_max_idle_per_host(16)
             .build(connector);
-        Self { hyper }
+        let authorization = token.map(|token| {
+            let bearer = format!("Bearer {}", token.reveal());
+            let mut value = HeaderValue::try_from(bearer).expect("a token fits into a header");
+            value.set_sensitive(true);
+            value
+        });
+        Self { hyper, scheme, authorization }
     }
 
     /// Asks one node, once.
@@ -101,8 +115,11 @@ impl Transport {
     ) -> Result<Answer, CallError> {
         let mut built = http::Request::builder()
             .method(request.method.clone())
-            .uri(endpoint.url(&request.path_and_query))
+            .uri(endpoint.url(self.scheme, &request.path_and_query))
             .header(header::ACCEPT, request.accept);
+        if let Some(authorization) = &self.authorization {
+            built = built.header(header::AUTHORIZATION, authorization);
+        }
         if !request.body.is_empty() {
             built = built.header(header::CONTENT_TYPE, request.content_type);
         }
@@ -111,6 +128,10 @@ impl Transport {
             .map_err(|error| CallError::NotSent(error.to_string()))?;
         let exchange = async {
             let response = self.hyper.request(built).await.map_err(|error| {
+                // A node that refuses a client's certificate has not looked at the request.
+                if let Some(fault) = refusal(&error) {
+                    return CallError::NotSent(fault.to_string());
+                }
                 let cause = innermost(&error);
                 if error.is_connect() {
                     CallError::NotSent(cause)
@@ -147,6 +168,19 @@ impl Answer {
             }),
         }
     }
+}
+
+/// What is wrong with this side's certificate, if the other side says that something is.
+fn refusal(error: &(dyn std::error::Error + 'static)) -> Option<Fault> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let fault = error.downcast_ref::<std::io::Error>().and_then(Fault::find);
+        if let Some(fault) = fault.filter(Fault::is_refusal) {
+            return Some(fault);
+        }
+        next = error.source();
+    }
+    None
 }
 
 /// The last cause of an error: what the system said.

@@ -10,7 +10,9 @@ use axum::response::{IntoResponse, Response};
 use narad_core::ids::Offset;
 use serde::{Deserialize, Serialize};
 
+use super::audit::Named;
 use super::messages::PartResult;
+use super::role::Role;
 use crate::service::ServiceError;
 
 /// The body of every answer that is not a success.
@@ -75,6 +77,10 @@ codes! {
     TooLarge => "too_large",
     /// Its body is of a kind that is not known.
     UnsupportedMediaType => "unsupported_media_type",
+    /// Nobody that the node knows is asking.
+    Unauthenticated => "unauthenticated",
+    /// Whoever is asking may not do that.
+    Forbidden => "forbidden",
     /// There is nothing at that path.
     NoSuchRoute => "no_such_route",
     /// The path does not take that method.
@@ -102,6 +108,8 @@ pub(super) struct ApiError {
     status: StatusCode,
     body: Box<ErrorBody>,
     location: Option<String>,
+    /// How to say who is asking.
+    challenge: Option<&'static str>,
     /// When a request that may be repeated is worth repeating.
     retry_after: Duration,
 }
@@ -118,6 +126,29 @@ impl ApiError {
         Self::new(StatusCode::BAD_REQUEST, Code::BadRequest, error)
     }
 
+    /// Says that a role is needed, and nobody that has one is asking.
+    pub(super) fn unauthenticated(least: Role) -> Self {
+        let error = format!(
+            "this takes the role {least}: send a token as Authorization: Bearer TOKEN, or a client \
+             certificate if the address speaks TLS"
+        );
+        let new = Self::new(StatusCode::UNAUTHORIZED, Code::Unauthenticated, error);
+        Self { challenge: Some("Bearer realm=\"narad\""), ..new }
+    }
+
+    /// Says that nobody has that token.
+    pub(super) fn bad_token() -> Self {
+        let error = "this node knows no such token: its hash has to stand in auth.tokens of the \
+                     node's file";
+        let new = Self::new(StatusCode::UNAUTHORIZED, Code::Unauthenticated, error);
+        Self { challenge: Some("Bearer realm=\"narad\", error=\"invalid_token\""), ..new }
+    }
+
+    /// Says that whoever is asking may not do that.
+    pub(super) fn forbidden(error: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, Code::Forbidden, error)
+    }
+
     pub(super) fn new(status: StatusCode, code: Code, error: impl Into<String>) -> Self {
         Self::named(status, code.name(), error.into())
     }
@@ -132,7 +163,7 @@ impl ApiError {
         );
         let body = ErrorBody { error, code: code.into(), retryable, ..ErrorBody::default() };
         let retry_after = Duration::from_secs(1);
-        Self { status, body: Box::new(body), location: None, retry_after }
+        Self { status, body: Box::new(body), location: None, challenge: None, retry_after }
     }
 
     /// Points to the same resource at the owner, if the owner is known.
@@ -226,7 +257,9 @@ impl From<ServiceError> for ApiError {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
+        let named = Named(self.body.code.clone());
         let mut response = (self.status, axum::Json(self.body)).into_response();
+        response.extensions_mut().insert(named);
         let headers = response.headers_mut();
         // Both may work in a moment.
         let waits = [StatusCode::SERVICE_UNAVAILABLE, StatusCode::INSUFFICIENT_STORAGE];
@@ -235,6 +268,9 @@ impl IntoResponse for ApiError {
             let millis = self.retry_after.as_millis().clamp(1, 3_600_000);
             let seconds = u64::try_from(millis.div_ceil(1000)).unwrap_or(1);
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if let Some(challenge) = self.challenge {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
         }
         if let Some(location) = self.location.and_then(|text| HeaderValue::try_from(text).ok()) {
             headers.insert(header::LOCATION, location);

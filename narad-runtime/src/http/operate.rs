@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, Query, State};
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
+use axum::response::IntoResponse;
 use serde::Deserialize;
 
 use super::Api;
@@ -100,6 +101,15 @@ pub(super) async fn abort(
     let AbortQuery { pin, force } = query;
     api.service.abort(&topic, partition, Abort { pin, force }).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+pub(super) async fn journal(
+    State(api): State<Arc<Api>>,
+    Path((topic, partition)): Path<(String, u32)>,
+    Query(query): Query<ReadQuery>,
+) -> Result<impl IntoResponse, ApiError> {
+    let text = api.service.journal(&topic, partition, query.into()).await?;
+    Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], text))
 }
 
 pub(super) async fn explain(

@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::Api;
+use super::audit::Docket;
 use super::error::{ApiError, Code};
 use crate::service::{Read, ServiceError};
 use crate::units::parse_duration;
@@ -51,6 +52,7 @@ impl FromRequest<Arc<Api>> for Upload {
             return Err(ApiError::from(ServiceError::Busy).into_response());
         };
         let arriving = request.extensions().get::<Arriving>().cloned().unwrap_or_default();
+        let docket = request.extensions().get::<Docket>().cloned();
         arriving.0.store(true, Ordering::Relaxed);
         let body = Bytes::from_request(request, api).await;
         arriving.0.store(false, Ordering::Relaxed);
@@ -60,6 +62,9 @@ impl FromRequest<Arc<Api>> for Upload {
             }
             _ => ApiError::bad_request("the body broke off before its end").into_response(),
         })?;
+        if let Some(docket) = docket {
+            docket.asked(Some(&body)).await;
+        }
         Ok(Self { body, _room: room })
     }
 }

@@ -1,35 +1,55 @@
 //! Serving the API on a socket.
 
+use std::convert::Infallible;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::extract::Request;
+use axum::response::{IntoResponse, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tower::{ServiceExt, service_fn};
+
+use super::error::ApiError;
+use super::role::Peer;
+use super::seats::{Seat, Seats};
+use super::secure::{self, Met};
+use crate::service::ServiceError;
+use crate::tls::Tls;
 
 /// What a listener takes from its connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Connections {
-    /// Most connections at once; further ones wait in the kernel's queue. Default 1,024.
+    /// Most connections at once. Default 1,024. A further one takes the place of the one that has
+    /// been without a request for longest; while all have one, a few more are let in that serve
+    /// probes and operators, and others wait in the kernel's queue.
     pub connections_max: u32,
+    /// Most of them that one address may have. Default 1,024, as many as there are: clients may all
+    /// be behind one proxy. A further one takes the place of one of the same address.
+    pub connections_per_address_max: u32,
     /// How long a client may take until a request's head is here, which also ends connections that
     /// nobody uses. Default 15 s; clients should let go of theirs earlier.
     pub head_timeout: Duration,
     /// How long requests under way may take when the node stops. Default 10 s.
     pub shutdown_timeout: Duration,
+    /// The node's certificate; with it, every connection is under TLS. Default none.
+    pub tls: Option<Tls>,
 }
 
 impl Default for Connections {
     fn default() -> Self {
         Self {
             connections_max: 1024,
+            connections_per_address_max: 1024,
             head_timeout: Duration::from_secs(15),
             shutdown_timeout: Duration::from_secs(10),
+            tls: None,
         }
     }
 }
@@ -57,20 +77,15 @@ pub async fn serve(
     listener.local_addr()?;
     let mut builder = auto::Builder::new(TokioExecutor::new()).http1_only();
     builder.http1().timer(TokioTimer::new()).header_read_timeout(connections.head_timeout);
-    let slots = Arc::new(Semaphore::new(connections.connections_max as usize));
+    let seats = Seats::new(connections.connections_max, connections.connections_per_address_max);
     let graceful = GracefulShutdown::new();
     let mut shutdown = std::pin::pin!(shutdown);
     loop {
-        let slot = slots.clone().acquire_owned();
-        let accepted = async {
-            let slot = slot.await.expect("the semaphore is never closed");
-            (slot, listener.accept().await)
-        };
-        let (slot, accepted) = tokio::select! {
+        let accepted = tokio::select! {
             () = &mut shutdown => break,
-            accepted = accepted => accepted,
+            accepted = listener.accept() => accepted,
         };
-        let (stream, peer) = match accepted {
+        let (stream, address) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
@@ -78,21 +93,86 @@ pub async fn serve(
                 continue;
             }
         };
+        let seat = tokio::select! {
+            () = &mut shutdown => break,
+            seat = seats.take(address.ip()) => Arc::new(seat),
+        };
         // Small answers leave at once; a failure only costs time.
         let _ = stream.set_nodelay(true);
-        let service = TowerToHyperService::new(router.clone());
-        let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
-        let connection = graceful.watch(connection);
-        tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!(%peer, error = %error, "a connection ended early");
-            }
-            drop(slot);
-        });
+        let out = seat.out();
+        let (builder, watcher, router) = (builder.clone(), graceful.watcher(), router.clone());
+        let (tls, limit) = (connections.tls.clone(), connections.head_timeout);
+        let served = async move {
+            let Met { stream, peer } = secure::meet(tls.as_ref(), stream, address, limit).await?;
+            let service = TowerToHyperService::new(service_fn(answers(router, peer, seat)));
+            let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
+            watcher.watch(connection).await
+        };
+        tokio::spawn(finish(served, out, address));
     }
     drop(listener);
     if tokio::time::timeout(connections.shutdown_timeout, graceful.shutdown()).await.is_err() {
         tracing::warn!("requests were still under way when the time to stop ran out");
     }
     Ok(())
+}
+
+/// Serves one connection until it ends, or somebody else needs its place more.
+async fn finish(
+    connection: impl Future<Output = Result<(), Box<dyn std::error::Error + Send + Sync>>>,
+    out: impl Future<Output = ()>,
+    peer: SocketAddr,
+) {
+    tokio::select! {
+        ended = connection => if let Err(error) = ended {
+            tracing::debug!(%peer, %error, "a connection ended early");
+        },
+        () = out => tracing::debug!(%peer, "an idle connection made room for another one"),
+    }
+}
+
+/// Returns what answers the requests of one connection.
+fn answers<B>(
+    router: Router,
+    peer: Peer,
+    seat: Arc<Seat>,
+) -> impl Fn(Request<B>) -> std::pin::Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>
++ Clone
+where
+    B: axum::body::HttpBody<Data = bytes::Bytes> + Send + 'static,
+    B::Error: Into<axum::BoxError>,
+{
+    move |request: Request<B>| {
+        let busy = seat.busy();
+        let mut request = request.map(axum::body::Body::new);
+        let peer = peer.clone();
+        let (router, spare) = (router.clone(), seat.is_spare());
+        Box::pin(async move {
+            let _busy = busy;
+            if spare && !serves_in_spare(request.uri().path()) {
+                return Ok(full());
+            }
+            let is_encrypted = peer.encrypted;
+            request.extensions_mut().insert(peer);
+            let mut response = router.oneshot(request).await?;
+            if is_encrypted {
+                secure::point_to_https(response.headers_mut());
+            }
+            Ok(response)
+        })
+    }
+}
+
+/// Whether something is served while every ordinary place is taken.
+fn serves_in_spare(path: &str) -> bool {
+    matches!(path, "/healthz" | "/readyz" | "/metrics" | "/v1/node")
+        || path.starts_with("/v1/cluster/")
+}
+
+/// Says that there is no room for a client.
+fn full() -> Response {
+    let mut response = ApiError::from(ServiceError::Busy).into_response();
+    let close = axum::http::HeaderValue::from_static("close");
+    response.headers_mut().insert(axum::http::header::CONNECTION, close);
+    response
 }

@@ -28,8 +28,14 @@ fn what_happens_is_counted_and_what_is_so_is_shown() {
         metrics.note(&Note::Mover(P, note));
     }
     metrics.note(&Note::Leader(None));
-    let sight = Sight { in_flight: 2, leads: true, alive: 3, ..Sight::default() };
-    let text = metrics.text(&sight);
+    metrics.moved(Duration::from_secs(3));
+    metrics.redelivered(4);
+    let pulse = Pulse { term: 3, proposed: 5, refused: 1, ..Pulse::default() };
+    metrics.pulse(&pulse);
+    metrics.pulse(&Pulse { proposed: 7, ..pulse });
+    let lease_until = Some(Instant::ORIGIN.after(Duration::from_millis(9500)));
+    let sight = Sight { in_flight: 2, leads: true, alive: 3, lease_until, ..Sight::default() };
+    let text = metrics.text(&sight, Instant::ORIGIN);
     for line in [
         "narad_moves_total{outcome=\"moved\"} 2",
         "narad_moves_total{outcome=\"promoted\"} 1",
@@ -42,11 +48,18 @@ fn what_happens_is_counted_and_what_is_so_is_shown() {
         "narad_leader_changes_total 1",
         "narad_moves_in_flight 2",
         "narad_leader 1",
+        "narad_move_duration_seconds_count 1",
+        "narad_move_duration_seconds_sum 3.0",
+        "narad_records_redelivered_total 4",
+        "narad_raft_term 3",
+        "narad_raft_proposals_total{outcome=\"appended\"} 7",
+        "narad_raft_proposals_total{outcome=\"refused\"} 1",
+        "narad_lease_seconds 9.5",
         "narad_members{state=\"alive\"} 3",
     ] {
         assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
     }
     assert!(text.ends_with("# EOF\n"));
-    let again = metrics.text(&Sight::default());
+    let again = metrics.text(&Sight::default(), Instant::ORIGIN);
     assert!(again.contains("narad_moves_in_flight 0\n"), "{again}");
 }

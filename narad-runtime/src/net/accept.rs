@@ -1,10 +1,8 @@
 //! The listener: strangers, until they have said who they are.
 
-use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -15,45 +13,16 @@ use tokio_util::sync::CancellationToken;
 
 use super::codec::FrameReader;
 use super::greet::{self, GreetError};
+use super::proof::Proof;
+use super::serve;
 use super::socket::{self, TcpListener, TcpStream};
+use super::stream::Stream;
 use super::transport::Shared;
-use super::{lock, serve};
 use crate::wire::frame::Kind;
 use crate::wire::handshake::{Hello, Purpose, Refused, Why};
 
 /// Pause after a failed accept: the process is out of descriptors, and needs time more than tries.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
-/// The connections whose handshake is not complete. A new one is always let in; if there are too
-/// many, the oldest goes, since an honest peer completes its handshake within milliseconds.
-#[derive(Debug)]
-pub(crate) struct Strangers {
-    max: usize,
-    next: AtomicU64,
-    waiting: Mutex<VecDeque<(u64, CancellationToken)>>,
-}
-
-impl Strangers {
-    pub(crate) fn new(max: usize) -> Self {
-        Self { max: max.max(1), next: AtomicU64::new(0), waiting: Mutex::default() }
-    }
-
-    fn enter(&self, parent: &CancellationToken) -> (u64, CancellationToken) {
-        let stranger = (self.next.fetch_add(1, Ordering::Relaxed), parent.child_token());
-        let mut waiting = lock(&self.waiting);
-        if waiting.len() >= self.max
-            && let Some((_, oldest)) = waiting.pop_front()
-        {
-            oldest.cancel();
-        }
-        waiting.push_back(stranger.clone());
-        stranger
-    }
-
-    fn leave(&self, id: u64) {
-        lock(&self.waiting).retain(|&(waiting, _)| waiting != id);
-    }
-}
 
 /// Accepts connections as long as the transport lives.
 pub(crate) async fn run(shared: Arc<Shared>, listener: TcpListener) {
@@ -87,11 +56,13 @@ async fn receive(
     (id, evicted): (u64, CancellationToken),
 ) {
     let limit = shared.settings.handshake_timeout;
-    let introduced = evicted.run_until_cancelled(timeout(limit, introduce(&shared, stream))).await;
+    let introduced =
+        evicted.run_until_cancelled(timeout(limit, introduce(&shared, stream, from))).await;
     shared.strangers.leave(id);
     match introduced {
         Some(Ok(Ok(Some(guest)))) => serve::serve(&shared, guest).await,
         Some(Ok(Ok(None))) => {}
+        Some(Ok(Err(GreetError::Tls(fault)))) => shared.strangers.refused(from, &fault),
         Some(Ok(Err(error))) => tracing::debug!(%from, %error, "no handshake, closed"),
         Some(Err(_)) => tracing::debug!(%from, "no handshake in time, closed"),
         None => tracing::debug!(%from, "no handshake yet, closed to make room"),
@@ -104,18 +75,32 @@ pub(crate) struct Guest {
     pub(crate) hello: Hello,
     /// The protocol version that was agreed upon.
     pub(crate) version: u8,
-    pub(crate) stream: TcpStream,
+    pub(crate) stream: Stream,
+    /// Whom its certificate names.
+    pub(crate) proof: Proof,
     pub(crate) rest: BytesMut,
     /// Its place, if there are only so many of its kind.
     pub(crate) _place: Option<OwnedSemaphorePermit>,
 }
 
-async fn introduce(shared: &Shared, stream: TcpStream) -> Result<Option<Guest>, GreetError> {
+async fn introduce(
+    shared: &Shared,
+    stream: TcpStream,
+    from: SocketAddr,
+) -> Result<Option<Guest>, GreetError> {
     let limit = shared.settings.handshake_timeout;
     socket::tune(&stream, shared.settings.stall_timeout)?;
+    let tls = shared.settings.tls.as_ref();
+    let stream = match tls {
+        None => Stream::Plain(stream),
+        Some(tls) => Stream::Secret(Box::new(tls.accept_peer(stream).await?)),
+    };
+    // Who is refused for its certificate is told so as soon as it has greeted.
+    let mut proof = Proof::of(tls, &stream);
     let mut reader = FrameReader::new(stream, BytesMut::new(), &[Kind::Hello]);
     let judged = greet::hear(&mut reader).await?.and_then(|hello| {
-        let accepted = greet::judge(&hello, &shared.identity, &*shared.seams.directory)?;
+        let directory = &*shared.seams.directory;
+        let accepted = greet::judge(&hello, &mut proof, &shared.identity, directory)?;
         let place = find_place(shared, hello.purpose)?;
         Ok((hello, accepted, place))
     });
@@ -129,10 +114,10 @@ async fn introduce(shared: &Shared, stream: TcpStream) -> Result<Option<Guest>, 
                 shared.seams.directory.heard(node, address);
             }
             let version = accepted.version;
-            Ok(Some(Guest { hello, version, stream, rest, _place: place }))
+            Ok(Some(Guest { hello, version, stream, proof: proof?, rest, _place: place }))
         }
         Err(refused) => {
-            tracing::warn!(from = ?stream.peer_addr().ok(), why = %refused, "refused a connection");
+            tracing::warn!(%from, why = %refused, "refused a connection");
             greet::refuse(&mut stream, &refused, limit).await?;
             drain(&mut stream).await?;
             Ok(None)
@@ -171,7 +156,7 @@ fn find_place(shared: &Shared, purpose: Purpose) -> Result<Option<OwnedSemaphore
 
 /// Waits for the dialer to go, so that it gets to read why: closing with unread bytes would throw
 /// the refusal away on its way.
-async fn drain(stream: &mut TcpStream) -> io::Result<()> {
+async fn drain(stream: &mut Stream) -> io::Result<()> {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     stream.shutdown().await?;
     let mut scrap = [0; 1024];

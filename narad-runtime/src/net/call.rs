@@ -9,6 +9,8 @@ use prost::Message;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::copy::Reach;
+use crate::tls;
+
 use crate::wire::frame::Kind;
 use crate::wire::handshake::Refused;
 use crate::wire::message::call::{self, Call, Fault, Reply};
@@ -38,6 +40,9 @@ pub enum CallError {
     /// logged, and shows as [`CallError::Unreachable`].
     #[error("the peer refused the connection: {0}")]
     Refused(Refused),
+    /// The peer's certificate, or this side's, is not good enough. Only a joiner sees this.
+    #[error("no connection under TLS: {0}")]
+    Tls(tls::Fault),
 }
 
 impl CallError {
@@ -45,7 +50,7 @@ impl CallError {
     pub const fn outcome_is_unknown(&self) -> bool {
         match self {
             Self::TimedOut | Self::Closed | Self::Malformed | Self::TooLong => true,
-            Self::Unreachable | Self::Refused(_) => false,
+            Self::Unreachable | Self::Refused(_) | Self::Tls(_) => false,
         }
     }
 }

@@ -61,6 +61,13 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         &mut self.io
     }
 
+    /// Whether what has been read is no frame because it is a record of TLS.
+    pub(crate) fn begins_with_tls(&self) -> bool {
+        /// A handshake or an alert, of any version since 3.1 as it is called on the wire.
+        const RECORDS: [[u8; 2]; 2] = [[0x16, 3], [0x15, 3]];
+        RECORDS.iter().any(|record| self.buffer.starts_with(record))
+    }
+
     /// Returns the next frame, or `None` at the end of the connection. May be dropped at any time
     /// without losing a byte.
     pub(crate) async fn next(&mut self) -> Result<Option<Frame>, ReadError> {

@@ -9,9 +9,12 @@ use tokio::time::timeout;
 
 use super::Directory;
 use super::codec::{FrameReader, ReadError, put_frame};
+use super::proof::Proof;
 use super::socket::{self, TcpStream};
+use super::stream::Stream;
 use super::transport::Identity;
-use crate::wire::frame::Kind;
+use crate::tls::{Fault, Tls, What};
+use crate::wire::frame::{Frame, FrameError, Kind};
 use crate::wire::handshake::{
     Accepted, HANDSHAKE_VERSION, Hello, Purpose, Refused, VERSION_MAX, VERSION_MIN, Welcome, Why,
 };
@@ -25,7 +28,10 @@ pub(crate) enum GreetError {
     Io(#[from] io::Error),
     /// What came is no handshake.
     #[error("{0}")]
-    Read(#[from] ReadError),
+    Read(ReadError),
+    /// The peer's certificate, or this node's, is not good enough.
+    #[error("{0}")]
+    Tls(#[from] Fault),
     /// What came is no handshake of Narad.
     #[error("{0}")]
     Decode(#[from] DecodeError),
@@ -48,29 +54,59 @@ pub(crate) enum GreetError {
     },
 }
 
+impl From<ReadError> for GreetError {
+    fn from(error: ReadError) -> Self {
+        // Under TLS 1.3, a dialer learns only with the first answer that it was refused.
+        match &error {
+            ReadError::Io(cause) => Fault::find(cause).map_or(Self::Read(error), Self::Tls),
+            _ => Self::Read(error),
+        }
+    }
+}
+
 /// A connection that has been greeted.
 #[derive(Debug)]
 pub(crate) struct Greeted {
     /// The connection.
-    pub(crate) stream: TcpStream,
+    pub(crate) stream: Stream,
+    /// Whom its certificate names.
+    pub(crate) proof: Proof,
     /// Bytes that came after the handshake.
     pub(crate) rest: BytesMut,
 }
 
+/// Puts a dialled connection under TLS, if this node has a certificate.
+pub(crate) async fn secure(
+    tls: Option<&Tls>,
+    stream: TcpStream,
+    limit: Duration,
+) -> Result<(Stream, Proof), GreetError> {
+    let stream = match tls {
+        None => Stream::Plain(stream),
+        Some(tls) => {
+            let dialled = timeout(limit, tls.dial_peer(stream)).await;
+            Stream::Secret(Box::new(dialled.map_err(|_| GreetError::TimedOut)??))
+        }
+    };
+    let proof = Proof::of(tls, &stream)?;
+    Ok((stream, proof))
+}
+
 /// Says who we are, and hears who answers.
 pub(crate) async fn greet(
-    stream: TcpStream,
+    stream: Stream,
+    proof: Proof,
     hello: &Hello,
     limit: Duration,
 ) -> Result<(Greeted, Accepted), GreetError> {
     timeout(limit, async {
         let mut reader = FrameReader::new(stream, BytesMut::new(), &[Kind::Welcome]);
         write(reader.io(), Kind::Hello, &hello.to_bytes(), limit).await?;
-        let frame = reader.next().await?.ok_or(GreetError::Ended)?;
+        let frame = first(&mut reader).await?;
         match Welcome::from_bytes(&frame.payload)? {
             Welcome::Accepted(accepted) => {
                 let (stream, rest) = reader.into_parts();
-                Ok((Greeted { stream, rest }, accepted))
+                Ok((Greeted { stream, proof, rest }, accepted))
             }
             Welcome::Refused(refused) => Err(GreetError::Refused(refused)),
         }
@@ -82,10 +118,12 @@ pub(crate) async fn greet(
 /// Checks that the acceptor is the node that was dialled, with the disk that it is known by.
 pub(crate) fn check_acceptor(
     accepted: &Accepted,
+    proof: &mut Proof,
     expected: NodeId,
     identity: &Identity,
     directory: &dyn Directory,
 ) -> Result<(), GreetError> {
+    proof.check(accepted.node, directory)?;
     let known = accepted.node == expected
         && accepted.cluster == identity.cluster
         && directory.admits(accepted.node, accepted.store_uuid);
@@ -94,9 +132,9 @@ pub(crate) fn check_acceptor(
 
 /// Hears who dials. The caller decides, and answers by [`accept`] or [`refuse`].
 pub(crate) async fn hear(
-    reader: &mut FrameReader<TcpStream>,
+    reader: &mut FrameReader<Stream>,
 ) -> Result<Result<Hello, Refused>, GreetError> {
-    let frame = reader.next().await?.ok_or(GreetError::Ended)?;
+    let frame = first(reader).await?;
     match Hello::from_bytes(&frame.payload) {
         Ok(hello) => Ok(Ok(hello)),
         Err(error @ DecodeError::Unknown { .. }) => Ok(Err(Refused {
@@ -107,9 +145,24 @@ pub(crate) async fn hear(
     }
 }
 
-/// Judges a dialer by what it said.
+/// Reads the first frame of a connection.
+async fn first(reader: &mut FrameReader<Stream>) -> Result<Frame, GreetError> {
+    match reader.next().await {
+        Ok(frame) => frame.ok_or(GreetError::Ended),
+        // A record of TLS where a frame should be: a greeting, or an alert.
+        Err(ReadError::Frame(FrameError::UnknownVersion { .. }))
+            if matches!(reader.io(), Stream::Plain(_)) && reader.begins_with_tls() =>
+        {
+            Err(Fault::theirs(What::NotTls).into())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Judges a dialer by what it said, and by the certificate that it showed.
 pub(crate) fn judge(
     hello: &Hello,
+    proof: &mut Result<Proof, Fault>,
     identity: &Identity,
     directory: &dyn Directory,
 ) -> Result<Accepted, Refused> {
@@ -124,6 +177,17 @@ pub(crate) fn judge(
             ),
         );
     };
+    let proven = proof.as_mut().map_err(|fault| fault.clone()).and_then(|proof| match hello.node {
+        Some(node) => proof.check(node, directory),
+        None => Ok(()),
+    });
+    if let Err(fault) = proven {
+        let why = match fault.what {
+            What::WrongCluster { .. } => Why::WrongCluster,
+            _ => Why::WrongIdentity,
+        };
+        return refused(why, format!("as {} sees it, {fault}", identity.node));
+    }
     let joins = hello.purpose == Purpose::Join;
     match hello.cluster {
         Some(cluster) if cluster != identity.cluster => {
@@ -168,7 +232,7 @@ pub(crate) fn judge(
 
 /// Answers that the connection stands.
 pub(crate) async fn accept(
-    stream: &mut TcpStream,
+    stream: &mut Stream,
     accepted: Accepted,
     limit: Duration,
 ) -> io::Result<()> {
@@ -178,7 +242,7 @@ pub(crate) async fn accept(
 
 /// Answers why the connection does not stand.
 pub(crate) async fn refuse(
-    stream: &mut TcpStream,
+    stream: &mut Stream,
     refused: &Refused,
     limit: Duration,
 ) -> io::Result<()> {
@@ -186,12 +250,7 @@ pub(crate) async fn refuse(
     write(stream, Kind::Welcome, &welcome.to_bytes(), limit).await
 }
 
-async fn write(
-    stream: &mut TcpStream,
-    kind: Kind,
-    payload: &[u8],
-    limit: Duration,
-) -> io::Result<()> {
+async fn write(stream: &mut Stream, kind: Kind, payload: &[u8], limit: Duration) -> io::Result<()> {
     let mut out = BytesMut::new();
     put_frame(HANDSHAKE_VERSION, kind, payload, &mut out).expect("handshakes are short");
     socket::write_all(stream, &mut out, limit).await

@@ -9,8 +9,9 @@ use tokio::time::timeout;
 
 use super::call::{CallError, read_reply, request_payload};
 use super::codec::{FrameReader, put_frame};
-use super::greet::{GreetError, Greeted, greet};
+use super::greet::{GreetError, Greeted, greet, secure};
 use super::{Settings, socket};
+use crate::tls::Tls;
 use crate::wire::frame::Kind;
 use crate::wire::handshake::{ClusterId, Hello, Purpose, VERSION_MAX, VERSION_MIN};
 
@@ -34,22 +35,28 @@ pub struct Joined {
     pub answer: Answer,
 }
 
-/// Asks the member at an address to be admitted.
+/// Asks the member at an address to be admitted, under TLS if the joiner has a certificate.
 ///
 /// # Errors
 ///
-/// [`CallError::Unreachable`] and [`CallError::Refused`] if nothing was asked; with any other error
+/// [`CallError::Unreachable`], [`CallError::Tls`] and [`CallError::Refused`] if nothing was asked; with any other error
 /// the joiner may be a member by now, and asks again with the same store uuid.
 pub async fn join(
     address: &str,
     joiner: Joiner,
     request: &Request,
     limit: Duration,
+    tls: Option<&Tls>,
 ) -> Result<Joined, CallError> {
-    timeout(limit, ask(address, joiner, request)).await.map_err(|_| CallError::TimedOut)?
+    timeout(limit, ask(address, joiner, request, tls)).await.map_err(|_| CallError::TimedOut)?
 }
 
-async fn ask(address: &str, joiner: Joiner, request: &Request) -> Result<Joined, CallError> {
+async fn ask(
+    address: &str,
+    joiner: Joiner,
+    request: &Request,
+    tls: Option<&Tls>,
+) -> Result<Joined, CallError> {
     let settings = Settings::default();
     let hello = Hello {
         versions: (u32::from(VERSION_MIN), u32::from(VERSION_MAX)),
@@ -63,14 +70,19 @@ async fn ask(address: &str, joiner: Joiner, request: &Request) -> Result<Joined,
         .await
         .inspect_err(|error| tracing::debug!(address, %error, "cannot dial the member"))
         .map_err(|_| CallError::Unreachable)?;
-    let (Greeted { stream, rest }, accepted) =
-        greet(stream, &hello, settings.handshake_timeout).await.map_err(|error| match error {
-            GreetError::Refused(refused) => CallError::Refused(refused),
-            other => {
-                tracing::debug!(address, error = %other, "the member did not greet");
-                CallError::Unreachable
-            }
-        })?;
+    let limit = settings.handshake_timeout;
+    let greeted = async {
+        let (stream, proof) = secure(tls, stream, limit).await?;
+        greet(stream, proof, &hello, limit).await
+    };
+    let (Greeted { stream, rest, .. }, accepted) = greeted.await.map_err(|error| match error {
+        GreetError::Refused(refused) => CallError::Refused(refused),
+        GreetError::Tls(fault) => CallError::Tls(fault),
+        other => {
+            tracing::debug!(address, error = %other, "the member did not greet");
+            CallError::Unreachable
+        }
+    })?;
     let mut reader = FrameReader::new(stream, rest, &[Kind::Answer]);
     let mut out = BytesMut::new();
     put_frame(accepted.version, Kind::Request, &request_payload(0, request, None), &mut out)

@@ -16,6 +16,7 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use narad_core::ids::NodeId;
@@ -23,11 +24,14 @@ use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::call::CallError;
 use super::codec::{FrameReader, ReadError, put_frame};
-use super::greet::{GreetError, Greeted, check_acceptor, greet};
+use super::greet::{GreetError, Greeted, check_acceptor, greet, secure};
 use super::jitter::Backoff;
-use super::socket::{self, OwnedReadHalf};
+use super::proof::Proof;
+use super::socket;
+use super::stream::ReadHalf;
 use super::transport::Shared;
-use super::{Settings, lock};
+use super::{Directory, Settings, lock};
+use crate::tls::Fault;
 use crate::wire::frame::{FrameError, Kind};
 use crate::wire::handshake::{Accepted, Hello, Purpose};
 
@@ -61,6 +65,8 @@ pub(crate) struct Link<T: Talk = Control> {
     reset: Notify,
     snapshot_underway: AtomicBool,
     desk: Desk,
+    /// How many frames other threads have sent themselves.
+    sent_at_once: AtomicU64,
 }
 
 impl<T: Talk> Link<T> {
@@ -77,6 +83,7 @@ impl<T: Talk> Link<T> {
             reset: Notify::new(),
             snapshot_underway: AtomicBool::new(false),
             desk: Desk::default(),
+            sent_at_once: AtomicU64::new(0),
         };
         (link, receiver)
     }
@@ -153,7 +160,23 @@ impl<T: Talk> Link<T> {
     /// has to wake up for it then. Says whether it was sent.
     fn send_at_once(&self, outgoing: &Outgoing) -> bool {
         let idle = || self.queued_bytes.load(Ordering::Acquire) == 0;
-        self.desk.send_if(idle, |version, buffer| outgoing.put(version, buffer))
+        let sent = self.desk.send_if(idle, |version, buffer| outgoing.put(version, buffer));
+        if sent {
+            self.sent_at_once.fetch_add(1, Ordering::Relaxed);
+        }
+        sent
+    }
+
+    /// Waits until nothing has been sent and nobody has waited for an answer for so long.
+    async fn idle(&self, long: Duration) {
+        loop {
+            let before = self.sent_at_once.load(Ordering::Relaxed);
+            tokio::time::sleep(long).await;
+            let nothing_sent = self.sent_at_once.load(Ordering::Relaxed) == before;
+            if nothing_sent && lock(&self.pending).is_empty() {
+                return;
+            }
+        }
     }
 
     fn taken(&self, outgoing: &Outgoing) {
@@ -211,12 +234,16 @@ enum Down {
     Read(#[from] ReadError),
     #[error("cannot be sent: {0}")]
     Frame(#[from] FrameError),
+    #[error("it is another node: {0}")]
+    Identity(#[from] Fault),
     #[error("the peer ended the connection")]
     Ended,
     #[error("the peer sent an answer that is none")]
     Malformed,
     #[error("disconnected on request")]
     Reset,
+    #[error("nothing was said for a long time")]
+    Idle,
 }
 
 /// Carries what is queued for one peer, as long as the transport lives.
@@ -249,6 +276,10 @@ async fn keep_up<T: Talk>(shared: &Shared, link: &Link<T>, queue: &mut mpsc::Rec
             }
             Err(error) => Down::Greet(error),
         };
+        if let Down::Idle = down {
+            tracing::debug!(peer = ?link.peer, purpose = ?T::PURPOSE, "idle, disconnected");
+            continue;
+        }
         // Once is enough for people; the peer is dialled again and again.
         if known_down {
             tracing::debug!(peer = ?link.peer, purpose = ?T::PURPOSE, reason = %down, "still down");
@@ -296,8 +327,9 @@ async fn greet_at(
     address: &str,
     purpose: Purpose,
 ) -> Result<(Greeted, u8), GreetError> {
-    let (greeted, accepted) = introduce(shared, address, purpose).await?;
-    check_acceptor(&accepted, peer, &shared.identity, &*shared.seams.directory)?;
+    let (mut greeted, accepted) = introduce(shared, address, purpose).await?;
+    let (identity, directory) = (&shared.identity, &*shared.seams.directory);
+    check_acceptor(&accepted, &mut greeted.proof, peer, identity, directory)?;
     Ok((greeted, accepted.version))
 }
 
@@ -310,16 +342,18 @@ async fn introduce(
     let settings = &shared.settings;
     let stream = socket::dial(address, settings.connect_timeout).await?;
     socket::tune(&stream, settings.stall_timeout)?;
+    let (stream, proof) = secure(settings.tls.as_ref(), stream, settings.handshake_timeout).await?;
     let listens_at = settings.listens_at.clone();
     let hello = Hello { listens_at, ..shared.identity.hello(purpose) };
-    greet(stream, &hello, settings.handshake_timeout).await
+    greet(stream, proof, &hello, settings.handshake_timeout).await
 }
 
 /// Lets this node and whoever listens at an address know where the other one is.
 pub(crate) async fn meet(shared: &Shared, address: &str) -> Result<NodeId, GreetError> {
-    let (_, accepted) = introduce(shared, address, Purpose::Control).await?;
+    let (mut greeted, accepted) = introduce(shared, address, Purpose::Control).await?;
     let directory = &*shared.seams.directory;
-    check_acceptor(&accepted, accepted.node, &shared.identity, directory)?;
+    let proof = &mut greeted.proof;
+    check_acceptor(&accepted, proof, accepted.node, &shared.identity, directory)?;
     directory.heard(accepted.node, address);
     Ok(accepted.node)
 }
@@ -333,10 +367,11 @@ async fn carry<T: Talk>(
 ) -> Down {
     let (read, write) = greeted.stream.into_split();
     let reader = FrameReader::new(read, greeted.rest, T::ANSWERS);
+    let directory = &*shared.seams.directory;
     link.desk.open(write, version).await;
     let down = tokio::select! {
         down = write_all(shared, link, version, first, queue) => down,
-        down = read_all(link, reader) => down,
+        down = read_all(link, reader, greeted.proof, directory) => down,
         () = link.reset.notified() => Down::Reset,
     };
     link.desk.close().await;
@@ -363,6 +398,7 @@ async fn write_all<T: Talk>(
         let next = tokio::select! {
             next = queue.recv() => next.map(Some),
             () = link.desk.left_over() => Some(None),
+            () = link.idle(shared.settings.idle_timeout / 2) => return Down::Idle,
         };
         let Some(mut next) = next else { return Down::Ended };
         let mut turn = link.desk.turn().await;
@@ -389,9 +425,18 @@ fn put<T: Talk>(link: &Link<T>, version: u8, outgoing: &Outgoing, buffer: &mut B
     outgoing.put(version, buffer);
 }
 
-async fn read_all<T: Talk>(link: &Link<T>, mut reader: FrameReader<OwnedReadHalf>) -> Down {
+async fn read_all<T: Talk>(
+    link: &Link<T>,
+    mut reader: FrameReader<ReadHalf>,
+    mut proof: Proof,
+    directory: &dyn Directory,
+) -> Down {
     loop {
-        match reader.next().await {
+        let next = reader.next().await;
+        if let Err(fault) = proof.check(link.peer, directory) {
+            return Down::Identity(fault);
+        }
+        match next {
             Ok(Some(frame)) => match T::read(frame.payload) {
                 Ok((id, outcome)) => link.answer(id, outcome),
                 Err(_) => return Down::Malformed,

@@ -11,11 +11,14 @@ use tokio::sync::mpsc;
 use super::accept::Guest;
 use super::call::read_request;
 use super::codec::{FrameReader, ReadError, put_frame};
-use super::socket::{self, OwnedReadHalf, OwnedWriteHalf, TcpStream};
+use super::proof::Proof;
+use super::socket;
+use super::stream::{ReadHalf, Stream, WriteHalf};
 use super::transport::{ROOM_BYTES, Shared};
 use super::{BulkConnection, Delivery, DeliveryReply};
+use crate::tls::Fault;
 use crate::wire::deliver::{Head, decode_records};
-use crate::wire::frame::{FrameError, Kind};
+use crate::wire::frame::{Frame, FrameError, Kind};
 use crate::wire::handshake::Purpose;
 use crate::wire::{DecodeError, Wire};
 
@@ -30,21 +33,26 @@ enum Closed {
     Decode(#[from] DecodeError),
     #[error("{0}")]
     Frame(#[from] FrameError),
+    #[error("nothing was said for too long")]
+    Idle,
     #[error("a joiner may only ask to join")]
     NotAJoin,
+    #[error("it is another node: {0}")]
+    Identity(#[from] Fault),
 }
 
 /// An accepted connection.
 struct Connection {
     version: u8,
-    stream: TcpStream,
+    stream: Stream,
+    proof: Proof,
     rest: BytesMut,
 }
 
 /// Serves a connection until it ends.
 pub(crate) async fn serve(shared: &Arc<Shared>, guest: Guest) {
-    let Guest { hello, version, stream, rest, _place } = guest;
-    let connection = Connection { version, stream, rest };
+    let Guest { hello, version, stream, proof, rest, _place } = guest;
+    let connection = Connection { version, stream, proof, rest };
     let served = match (hello.purpose, hello.node) {
         (Purpose::Join, _) => shared.cancel.run_until_cancelled(join(shared, connection)).await,
         (Purpose::Control, Some(from)) => control(shared, from, connection).await,
@@ -57,7 +65,9 @@ pub(crate) async fn serve(shared: &Arc<Shared>, guest: Guest) {
         (Purpose::Control | Purpose::Snapshot | Purpose::Bulk | Purpose::Delivery, None) => None,
     };
     let purpose = hello.purpose;
-    if let Some(Err(reason)) = served {
+    if let Some(Err(Closed::Idle)) = served {
+        tracing::debug!(from = ?hello.node, ?purpose, "a connection on which nothing was said");
+    } else if let Some(Err(reason)) = served {
         tracing::warn!(from = ?hello.node, ?purpose, %reason, "closed a connection");
     } else {
         tracing::debug!(from = ?hello.node, ?purpose, "a connection ended");
@@ -83,18 +93,19 @@ async fn converse(
     take: impl AsyncFnOnce(
         &Shared,
         NodeId,
-        FrameReader<OwnedReadHalf>,
+        FrameReader<ReadHalf>,
+        Proof,
         mpsc::Sender<Bytes>,
     ) -> Result<(), Closed>,
 ) -> Option<Result<(), Closed>> {
-    let Connection { version, stream, rest } = connection;
+    let Connection { version, stream, proof, rest } = connection;
     let (serial, token) = shared.begin(from, purpose);
     let (read, write) = stream.into_split();
     let (replies, queue) = mpsc::channel(shared.settings.calls_max);
     let reader = FrameReader::new(read, rest, asked);
     let both = async {
         tokio::select! {
-            end = take(shared, from, reader, replies) => end,
+            end = take(shared, from, reader, proof, replies) => end,
             end = reply_all(shared, (write, version), answered, queue) => end,
         }
     };
@@ -106,10 +117,12 @@ async fn converse(
 async fn take_all(
     shared: &Shared,
     from: NodeId,
-    mut reader: FrameReader<OwnedReadHalf>,
+    mut reader: FrameReader<ReadHalf>,
+    mut proof: Proof,
     replies: mpsc::Sender<Bytes>,
 ) -> Result<(), Closed> {
-    while let Some(frame) = reader.next().await? {
+    while let Some(frame) = next(shared, &mut reader).await? {
+        proof.check(from, &*shared.seams.directory)?;
         if frame.kind == Kind::Raft {
             shared.seams.inbound.raft(from, frame.payload);
             continue;
@@ -121,6 +134,9 @@ async fn take_all(
             continue;
         };
         let reply = asked.reply(permit);
+        if let Ok(Request::Join { name, .. }) = &asked.request {
+            proof.is_named(name)?;
+        }
         match asked.request {
             Ok(request) => shared.seams.inbound.request(Some(from), request, reply),
             Err(error) => {
@@ -132,9 +148,18 @@ async fn take_all(
     Ok(())
 }
 
+/// Returns the next frame of a peer, unless it is silent for too long.
+async fn next(
+    shared: &Shared,
+    reader: &mut FrameReader<ReadHalf>,
+) -> Result<Option<Frame>, Closed> {
+    let next = tokio::time::timeout(shared.settings.idle_timeout, reader.next()).await;
+    next.map_err(|_| Closed::Idle)?.map_err(Closed::from)
+}
+
 async fn reply_all(
     shared: &Shared,
-    (mut writer, version): (OwnedWriteHalf, u8),
+    (mut writer, version): (WriteHalf, u8),
     kind: Kind,
     mut queue: mpsc::Receiver<Bytes>,
 ) -> Result<(), Closed> {
@@ -159,10 +184,12 @@ async fn delivery(
 async fn take_batches(
     shared: &Shared,
     from: NodeId,
-    mut reader: FrameReader<OwnedReadHalf>,
+    mut reader: FrameReader<ReadHalf>,
+    mut proof: Proof,
     replies: mpsc::Sender<Bytes>,
 ) -> Result<(), Closed> {
-    while let Some(frame) = reader.next().await? {
+    while let Some(frame) = next(shared, &mut reader).await? {
+        proof.check(from, &*shared.seams.directory)?;
         let kind = frame.kind;
         if kind != Kind::Deliver {
             return Err(ReadError::Unexpected { kind }.into());
@@ -200,7 +227,7 @@ async fn take_batches(
 }
 
 async fn snapshot(shared: &Shared, from: NodeId, connection: Connection) -> Result<(), Closed> {
-    let Connection { version, stream, rest } = connection;
+    let Connection { version, stream, rest, .. } = connection;
     let stall = shared.settings.stall_timeout;
     let mut reader = FrameReader::new(stream, rest, &[Kind::Snapshot]);
     let Some(frame) = reader.next_moving(stall).await? else { return Ok(()) };
@@ -211,13 +238,15 @@ async fn snapshot(shared: &Shared, from: NodeId, connection: Connection) -> Resu
 }
 
 async fn join(shared: &Shared, connection: Connection) -> Result<(), Closed> {
-    let Connection { version, stream, rest } = connection;
+    let Connection { version, stream, rest, proof } = connection;
     let stall = shared.settings.stall_timeout;
     let mut reader = FrameReader::new(stream, rest, &[Kind::Request]);
     let Some(frame) = reader.next_moving(stall).await? else { return Ok(()) };
     let asked = read_request(&frame.payload)?;
-    if !matches!(asked.request, Ok(Request::Join { .. }) | Err(_)) {
-        return Err(Closed::NotAJoin);
+    match &asked.request {
+        Ok(Request::Join { name, .. }) => proof.is_named(name)?,
+        Ok(_) => return Err(Closed::NotAJoin),
+        Err(_) => {}
     }
     let (replies, mut queue) = mpsc::channel(1);
     let permit = replies.try_reserve_owned().expect("the queue was made for this one answer");
@@ -235,11 +264,18 @@ async fn join(shared: &Shared, connection: Connection) -> Result<(), Closed> {
 }
 
 fn bulk(shared: &Shared, from: NodeId, connection: Connection) -> Result<(), Closed> {
-    let Connection { version, stream, rest } = connection;
+    let Connection { version, stream, rest, .. } = connection;
+    let (stream, tls) = match stream {
+        Stream::Plain(stream) => (stream, None),
+        Stream::Secret(secured) => {
+            let (stream, session) = secured.into_session();
+            (stream, Some(Box::new(session)))
+        }
+    };
     let stream = stream.into_std()?;
     stream.set_nonblocking(false)?;
     if let Some(bulk) = &shared.seams.bulk {
-        bulk.serve(BulkConnection { from, version, stream, first: rest.freeze() });
+        bulk.serve(BulkConnection { from, version, stream, tls, first: rest.freeze() });
     }
     Ok(())
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::tls::Tls;
+
 /// The transport's limits. The defaults suit a data centre; tests shorten them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -23,7 +25,10 @@ pub struct Settings {
     pub queue_bytes_max: usize,
     /// Calls to one peer, and requests of one peer, that may be unanswered. Default 1024.
     pub calls_max: usize,
-    /// Connections that have not completed their handshake. Default 64; the oldest gives way.
+    /// How long a peer's connection is kept on which nothing is said. Default 5 min; a dialer that has
+    /// nothing to say ends it after half of that.
+    pub idle_timeout: Duration,
+    /// Connections that have not completed their handshake. Default 256; the oldest gives way.
     pub strangers_max: usize,
     /// Joiners that may be connected at once. Default 8.
     pub joiners_max: usize,
@@ -35,6 +40,8 @@ pub struct Settings {
     /// The congestion control of accepted connections, for example `cubic`; `None` is the
     /// system's. BBR halves the throughput of bulk copies on loopback and very short links.
     pub congestion: Option<String>,
+    /// The node's certificate; with it, every connection is under TLS. Default none.
+    pub tls: Option<Tls>,
     /// Where others reach this node, as `host:port`, told them whenever they are dialled. Default
     /// none: then only the replicated state says it.
     pub listens_at: Option<String>,
@@ -51,11 +58,13 @@ impl Default for Settings {
             queue_length_max: 4096,
             queue_bytes_max: 128 << 20,
             calls_max: 1024,
-            strangers_max: 64,
+            idle_timeout: Duration::from_mins(5),
+            strangers_max: 256,
             joiners_max: 8,
             snapshots_max: 4,
             delivery_bytes_max: 128 << 20,
             congestion: None,
+            tls: None,
             listens_at: None,
         }
     }

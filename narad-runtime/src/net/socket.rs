@@ -47,7 +47,8 @@ pub(crate) async fn write_all<W: AsyncWrite + Unpin>(
             return Err(io::ErrorKind::WriteZero.into());
         }
     }
-    Ok(())
+    // Under TLS, the last bytes may wait in this process.
+    timeout(stall, writer.flush()).await.map_err(|_| timed_out())?
 }
 
 fn timed_out() -> io::Error {

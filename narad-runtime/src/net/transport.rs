@@ -15,10 +15,11 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::accept::{self, Strangers};
+use super::accept;
 use super::call::{Answered, CallError, ReplySender};
 use super::link::{self, Batches, Control, Link, Talk};
 use super::socket::TcpListener;
+use super::strangers::Strangers;
 use super::{Bulk, Deliveries, Delivery, DeliveryReply, Directory, Inbound, Settings, lock};
 use crate::copy::Reach;
 use crate::wire::frame::RECORDS_BYTES_MAX;

@@ -78,6 +78,10 @@ impl<S: RaftStore + 'static> Mind for Replica<S> {
     fn node(&self) -> &Node {
         Self::node(self)
     }
+
+    fn pulse(&self) -> Option<Pulse> {
+        Some(Self::pulse(self))
+    }
 }
 
 impl Surroundings for Hands {

@@ -2,10 +2,13 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use narad_core::mover::Freeze;
 use narad_core::node::Note;
 use narad_core::{dispatch, mover};
+
+use crate::mind::Pulse;
 
 mod lines;
 
@@ -15,6 +18,16 @@ pub(super) use lines::Lines;
 pub trait Observer: Send {
     /// Takes one note.
     fn note(&mut self, note: &Note);
+
+    /// Takes how the replicated log stands, whenever that has changed.
+    fn pulse(&mut self, pulse: &Pulse) {
+        let _ = pulse;
+    }
+
+    /// Takes how long a move to this node took that ended in a flip, from its plan on.
+    fn moved(&mut self, lasted: Duration) {
+        let _ = lasted;
+    }
 }
 
 /// What a node has done so far.

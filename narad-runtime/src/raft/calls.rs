@@ -300,6 +300,12 @@ impl<S: RaftStore> Raft<S> {
         }
     }
 
+    /// Returns the last entry, and the last one that is known to be committed.
+    pub fn reach(&self) -> (LogIndex, LogIndex) {
+        let log = &self.node.raft.raft_log;
+        (LogIndex(log.last_index()), LogIndex(log.committed))
+    }
+
     /// Returns the last snapshot, shared; for a driver that sends it by a way of its own.
     pub fn snapshot(&self) -> Option<&Snapshot> {
         self.node.store().latest_snapshot()

@@ -10,7 +10,9 @@ use crate::node_loop::Stopped;
 use crate::node_loop::failpoint::FailpointError;
 use crate::raft::{RaftError, StoreError as RaftStoreError};
 use crate::replica::ReplicaError;
+use crate::settings::SettingsError;
 use crate::store::StoreError;
+use crate::tls::TlsError;
 
 /// Why a node does not start, or does not go on.
 #[derive(Debug, thiserror::Error)]
@@ -21,6 +23,12 @@ pub enum ServerError {
     /// The settings contradict themselves.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// The settings would serve other machines without TLS, or name only some of its files.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// The certificate files cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// `NARAD_FAILPOINT` holds nonsense.
     #[error(transparent)]
     Failpoint(#[from] FailpointError),
@@ -60,6 +68,15 @@ pub enum ServerError {
     Ingress {
         /// What is wrong with it.
         source: IngressError,
+    },
+    /// The audit log cannot be opened.
+    #[error(
+        "the audit log cannot be written in the data directory: {source}; see who owns its files, and \
+         whether the disk is full"
+    )]
+    Audit {
+        /// Why.
+        source: io::Error,
     },
     /// Raft does not start.
     #[error(transparent)]

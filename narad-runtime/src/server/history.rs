@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use narad_core::ids::{MoveId, NodeId, PartitionId};
 use narad_core::mover;
@@ -12,6 +13,7 @@ use narad_core::node::{Node, Note};
 
 use crate::clock::wall_ms;
 use crate::node_loop::Observer;
+use crate::mind::Pulse;
 use crate::service::{MoveEnd, PastPhase, PastPhaseName};
 
 /// What is remembered of one move that is over.
@@ -80,8 +82,13 @@ impl History {
         self.book().past.iter().rev().cloned().collect()
     }
 
-    fn note(&self, partition: PartitionId, note: &mover::Note, now: i64) {
-        self.book().note(partition, note, now);
+    /// Returns how long the move took, if the note is that it has ended in a flip.
+    fn note(&self, partition: PartitionId, note: &mover::Note, now: i64) -> Option<Duration> {
+        let mut book = self.book();
+        let before = book.running.get(&partition).map(|running| running.began_ms);
+        book.note(partition, note, now);
+        let began = before.filter(|_| matches!(note, mover::Note::Moved { .. }))?;
+        Some(Duration::from_millis(u64::try_from(now.saturating_sub(began)).unwrap_or(0)))
     }
 
     fn book(&self) -> MutexGuard<'_, Book> {
@@ -231,16 +238,23 @@ pub(super) struct Recorder<O> {
 impl<O: Observer> Observer for Recorder<O> {
     fn note(&mut self, note: &Note) {
         if let Note::Mover(partition, note) = note {
-            self.history.note(*partition, note, wall_ms());
+            let lasted = self.history.note(*partition, note, wall_ms());
+            lasted.into_iter().for_each(|lasted| self.next.moved(lasted));
         }
         self.next.note(note);
+    }
+
+    fn pulse(&mut self, pulse: &Pulse) {
+        self.next.pulse(pulse);
+    }
+
+    fn moved(&mut self, lasted: Duration) {
+        self.next.moved(lasted);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use narad_core::ids::{Attempt, Epoch, FreezeNo, Incarnation, Token, TopicId};
 
     use super::*;

@@ -10,6 +10,7 @@ use narad_core::peer::{Answer, Refusal, Request};
 use super::{Server, ServerError, Start, draw_cluster};
 use crate::net::{Joiner, join};
 use crate::store::data_dir::DataDir;
+use crate::tls::Tls;
 use crate::wire::handshake::ClusterId;
 
 /// A node that has an id.
@@ -31,6 +32,7 @@ pub(super) async fn admit(
     listens: Option<SocketAddr>,
     policy: &Policy,
     start: &Start,
+    tls: Option<&Tls>,
 ) -> Result<Admitted, ServerError> {
     let identity = data_dir.identity();
     let store_uuid = identity.store;
@@ -55,7 +57,7 @@ pub(super) async fn admit(
                 return Err(ServerError::JoinsItself { address: address.clone() });
             }
             let Answered { node, cluster, peers, policy: agreed } =
-                ask(addresses, name, store_uuid, addrs).await?;
+                ask(addresses, name, store_uuid, addrs, tls).await?;
             // Before it takes any part: a cluster gives a node that has caught up a vote, and then
             // needs it.
             super::check_policy(policy, &agreed)?;
@@ -95,6 +97,7 @@ async fn ask(
     name: &Name,
     store_uuid: StoreUuid,
     addrs: &Addresses,
+    tls: Option<&Tls>,
 ) -> Result<Answered, ServerError> {
     const ROUNDS: usize = 6;
     const PAUSE: std::time::Duration = std::time::Duration::from_millis(500);
@@ -110,7 +113,7 @@ async fn ask(
             if round == 0 {
                 tracing::info!(%name, address, "asking to join the cluster");
             }
-            match join(address, joiner, &request, Server::ADMISSION_TIMEOUT).await {
+            match join(address, joiner, &request, Server::ADMISSION_TIMEOUT, tls).await {
                 Ok(reply) => match reply.answer {
                     Answer::Joined { node, peers, policy } => {
                         return Ok(Answered { node, cluster: reply.cluster, peers, policy });

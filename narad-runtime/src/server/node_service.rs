@@ -8,6 +8,7 @@ mod errors;
 mod explain;
 mod gather;
 mod hand_out;
+mod journal;
 mod names;
 mod operate;
 mod place;
@@ -35,6 +36,7 @@ use super::rates::Rates;
 use super::topics::{Known, Topics};
 use crate::broker::{Broker, ProduceError, Seat};
 use crate::client::{Client, ClientOptions};
+use crate::clock::BootClock;
 use crate::ingress::Parcel;
 use crate::metrics::{Metrics, Sight};
 use crate::node_loop::{AskFault, Ingress, NodeHandle, Stopped};
@@ -45,6 +47,7 @@ use crate::service::{
     SalvageView, Service, ServiceError, Settle, Settled, Skip, Skipped, Ticket, TopicView, hash_of,
 };
 use crate::store::{Kept, PartitionStore, Receipt};
+use crate::tls::ClientTls;
 use damaged::Damages;
 pub(super) use gather::Sizes;
 use place::{Place, place_of};
@@ -68,11 +71,14 @@ pub struct NodeService {
 /// What operators see and change of this node alone.
 #[derive(Debug)]
 pub(super) struct Steering {
+    pub(super) clock: BootClock,
     pub(super) metrics: Arc<Metrics>,
     pub(super) rates: Rates,
     pub(super) history: Arc<History>,
     pub(super) pace: Arc<Pace>,
     pub(super) sizes: Arc<Sizes>,
+    /// How other nodes are asked.
+    pub(super) tls: Option<ClientTls>,
 }
 
 impl NodeService {
@@ -87,6 +93,10 @@ impl NodeService {
     ) -> Self {
         let (turn, damages) = (AtomicU64::new(0), Damages::new());
         Self { handle, broker, store, node, turn, ingress, topics, damages, steering }
+    }
+
+    const fn tls(&self) -> Option<&ClientTls> {
+        self.steering.tls.as_ref()
     }
 
     fn store(&self) -> Arc<dyn PartitionStore> {
@@ -255,7 +265,9 @@ impl NodeService {
             self.look(read, move |node| moves_seen_from(node, &pace)).await?;
         // A stale view is this node's own: so what a destination is asked ends there.
         if read == Read::Barrier {
-            let asked = elsewhere.into_iter().map(async |(to, addr)| (to, ask_moves(&addr).await));
+            let asked = elsewhere
+                .into_iter()
+                .map(async |(to, addr)| (to, ask_moves(&addr, self.tls()).await));
             for (to, told) in join_all(asked).await {
                 add_progress(&mut moves, &to, told.as_deref());
             }
@@ -273,11 +285,13 @@ impl NodeService {
 }
 
 /// Asks another node how the moves to it are coming on; gives up soon, since it may be dead.
-async fn ask_moves(addr: &str) -> Option<Vec<MoveView>> {
+async fn ask_moves(addr: &str, tls: Option<&ClientTls>) -> Option<Vec<MoveView>> {
     const PATIENCE: Duration = Duration::from_secs(1);
     let options = ClientOptions {
         connect_timeout: PATIENCE,
         request_timeout: PATIENCE,
+        token: crate::http::presented(),
+        tls: tls.cloned(),
         ..ClientOptions::default()
     };
     let client = Client::new(vec![addr.parse().ok()?], options);
@@ -300,7 +314,7 @@ impl Service for NodeService {
 
     async fn metrics(&self) -> Result<String, ServiceError> {
         let sight = self.handle.query(Sight::of).await?;
-        Ok(self.steering.metrics.text(&sight))
+        Ok(self.steering.metrics.text(&sight, self.steering.clock.now()))
     }
 
     async fn members(&self, read: Read) -> Result<Vec<MemberView>, ServiceError> {

@@ -5,25 +5,32 @@ use std::io;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{Server, ServerError, Start};
+use super::{Server, ServerError, Start, notify};
 use crate::cli::{ExitCode, Failure};
 use crate::raft::{RaftError, StoreError as RaftStoreError};
 use crate::replica::ReplicaError;
 use crate::settings::Settings;
 use crate::store::StoreError;
 
-/// Runs a node until it is told to stop by SIGTERM or SIGINT, or cannot go on.
+/// Runs a node until it is told to stop by SIGTERM or SIGINT, or cannot go on. At SIGHUP it takes over
+/// what has changed in what `reread` returns; see [`Server::reload`].
 ///
 /// # Errors
 ///
 /// If it cannot start or go on, with the exit code that says why.
-pub async fn run(settings: Settings, start: Start) -> Result<(), Failure> {
+pub async fn run(
+    settings: Settings,
+    start: Start,
+    reread: impl Fn() -> Result<Settings, Failure>,
+) -> Result<(), Failure> {
     let no_signals = |error: io::Error| {
         Failure::new(ExitCode::Failure, format!("no signals can be received: {error}"))
     };
     raise_file_limit();
     let mut terminated = signal(SignalKind::terminate()).map_err(no_signals)?;
     let mut interrupted = signal(SignalKind::interrupt()).map_err(no_signals)?;
+    // From here on the signal ends nothing.
+    let mut hung_up = signal(SignalKind::hangup()).map_err(no_signals)?;
     let starting = Server::start(&settings, start);
     let mut server = tokio::select! {
         started = starting => started?,
@@ -37,32 +44,63 @@ pub async fn run(settings: Settings, start: Start) -> Result<(), Failure> {
         name = settings.name.as_ref().map(ToString::to_string), id = ?server.node(), peer = %server.peer_addr(), http = %server.http_addr(),
         "listening"
     );
-    let handle = server.handle().clone();
-    let ended = tokio::select! {
-        ready = server.ready(&settings) => match ready {
-            Ok(()) => {
+    notify::ready();
+    let mut current = settings;
+    let mut takes_part = false;
+    let ended = loop {
+        let next = tokio::select! {
+            next = next(&mut server, &current, takes_part) => next,
+            _ = terminated.recv() => break None,
+            _ = interrupted.recv() => break None,
+            _ = hung_up.recv() => Next::Reread,
+        };
+        match next {
+            Next::TakesPart => {
                 tracing::info!("the node takes part in the cluster");
-                tokio::select! {
-                    ended = server.ended() => Some(ended),
-                    _ = terminated.recv() => None,
-                    _ = interrupted.recv() => None,
+                takes_part = true;
+            }
+            Next::Ended(ended) => break Some(ended),
+            Next::Reread => match reread() {
+                Ok(changed) => {
+                    server.reload(&current, &changed).await;
+                    current = changed;
                 }
-            }
-            // The node ended before it took part: it says why itself.
-            Err(ServerError::Stopped(_)) => Some(server.ended().await),
-            Err(error) => {
-                handle.stop();
-                Some(Err(error))
-            }
-        },
-        _ = terminated.recv() => None,
-        _ = interrupted.recv() => None,
+                Err(Failure { message, .. }) => {
+                    tracing::error!(error = message, "the configuration stays as it is");
+                }
+            },
+        }
     };
+    notify::stopping();
     if let Some(ended) = ended {
         return Ok(ended?);
     }
     tracing::info!("stopping");
     Ok(server.shutdown().await?)
+}
+
+/// What a running node has to be looked at for.
+enum Next {
+    TakesPart,
+    Ended(Result<(), ServerError>),
+    Reread,
+}
+
+/// Waits until the node takes part in the cluster; from then on until it ends. Nothing is lost if this
+/// is dropped and asked again.
+async fn next(server: &mut Server, settings: &Settings, takes_part: bool) -> Next {
+    if takes_part {
+        return Next::Ended(server.ended().await);
+    }
+    match server.ready(settings).await {
+        Ok(()) => Next::TakesPart,
+        // The node ended before it took part: it says why itself.
+        Err(ServerError::Stopped(_)) => Next::Ended(server.ended().await),
+        Err(error) => {
+            server.handle().stop();
+            Next::Ended(Err(error))
+        }
+    }
 }
 
 /// Takes as many open files as the system gives: each partition and each connection has some.
@@ -84,6 +122,8 @@ impl From<ServerError> for Failure {
         match error {
             ServerError::Nameless
             | ServerError::Config(_)
+            | ServerError::Settings(_)
+            | ServerError::Tls(_)
             | ServerError::Failpoint(_)
             | ServerError::JoinsItself { .. }
             | ServerError::New => Self::new(ExitCode::Usage, message),
@@ -116,6 +156,10 @@ impl From<ServerError> for Failure {
                 "set listen.peer and listen.http in the file, or --listen-peer and \
                     --listen-http",
             ),
+            ServerError::Audit { source } if source.kind() == io::ErrorKind::StorageFull => {
+                Self::new(ExitCode::DiskFull, message)
+            }
+            ServerError::Audit { .. } => Self::new(ExitCode::DataDirectory, message),
             ServerError::NameTaken { .. } => Self::new(ExitCode::Refused, message),
             ServerError::NotAdmitted { .. } => Self::new(ExitCode::Unavailable, message)
                 .with_hint("--join takes the peer address of a running node, not its HTTP address"),

@@ -119,6 +119,22 @@ pub trait Operate: Send + Sync + 'static {
     /// Unknown topic or partition, [`NoLeader`](ServiceError::NoLeader).
     async fn explain(&self, topic: &str, partition: u32) -> Result<ExplainView, ServiceError>;
 
+    /// Returns what the mover of a partition was told in its last move, one JSON object a line, for
+    /// `narad-sim replay`; with [`Read::Stale`] only if this node was its destination.
+    ///
+    /// # Errors
+    ///
+    /// Unknown topic or partition; [`Rejected`](ServiceError::Rejected) if nobody has kept it.
+    async fn journal(
+        &self,
+        topic: &str,
+        partition: u32,
+        read: Read,
+    ) -> Result<String, ServiceError> {
+        let _ = read;
+        Err(ServiceError::Rejected(format!("nobody keeps a journal of {topic}/{partition}")))
+    }
+
     /// Lists the last moves, the newest first. With [`Read::Stale`] only those to this node.
     ///
     /// # Errors

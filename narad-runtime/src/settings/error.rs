@@ -73,6 +73,18 @@ pub enum SettingsError {
         /// Where it listens.
         listen: String,
     },
+    /// The node would serve other machines without TLS.
+    #[error(
+        "{key} is {address}, where other machines reach it, and there is no TLS: set tls.dir to what \
+         `narad cert` makes, listen on 127.0.0.1, or say --insecure (insecure = true) if the network \
+         itself keeps everybody else out"
+    )]
+    Plaintext {
+        /// The key.
+        key: &'static str,
+        /// Where it would listen.
+        address: String,
+    },
     /// The timing would let two owners write (H9).
     #[error("the timing in [policy] is unsafe: {0}")]
     UnsafeTiming(ConfigError),

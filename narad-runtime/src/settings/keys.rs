@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use narad_core::ids::Name;
 
-use super::Settings;
 use super::units::{parse_duration, parse_size, show_duration, show_size};
+use super::{Settings, tokens};
+use crate::http::Token;
 
 /// One key of the configuration.
 #[derive(Clone, Copy, Debug)]
@@ -25,10 +26,13 @@ pub(super) enum Slot<'a> {
     Count(&'a mut u32),
     Switch(&'a mut bool),
     Word(&'a mut String),
+    Text(&'a mut String),
     Address(&'a mut String),
     OptionalAddress(&'a mut Option<String>),
     Name(&'a mut Option<Name>),
     Path(&'a mut PathBuf),
+    Tokens(&'a mut Vec<Token>),
+    OptionalPath(&'a mut Option<PathBuf>),
 }
 
 /// A value as it was given.
@@ -69,6 +73,12 @@ impl Key {
                 Some(text) if is_word(text) => *slot = text.into(),
                 Some(_) | None => return refuse("a name of letters, digits, _ and -, in quotes"),
             },
+            Slot::Text(slot) => match text.map(str::trim) {
+                Some(text) if !text.is_empty() && text.len() <= TEXT_LENGTH_MAX => {
+                    *slot = text.into()
+                }
+                Some(_) | None => return refuse("a text in quotes"),
+            },
             Slot::Name(slot) => match text.map(Name::new) {
                 Some(Ok(name)) => *slot = Some(name),
                 Some(Err(error)) => return Err(format!("such as narad-1: {error}")),
@@ -76,6 +86,16 @@ impl Key {
             },
             Slot::Path(slot) => match text {
                 Some(path) if !path.is_empty() => *slot = path.into(),
+                Some(_) | None => return refuse("a path in quotes"),
+            },
+            Slot::Tokens(slot) => {
+                *slot = match given {
+                    Given::Toml(value) => tokens::read(value)?,
+                    Given::Text(text) => tokens::read_text(text)?,
+                }
+            }
+            Slot::OptionalPath(slot) => match text {
+                Some(path) if !path.is_empty() => *slot = Some(path.into()),
                 Some(_) | None => return refuse("a path in quotes"),
             },
         }
@@ -94,12 +114,18 @@ impl Key {
             Slot::Size(slot) => format!("{:?}", show_size(*slot)),
             Slot::Count(slot) => slot.to_string(),
             Slot::Switch(slot) => slot.to_string(),
-            Slot::Word(slot) | Slot::Address(slot) => format!("{slot:?}"),
+            Slot::Word(slot) | Slot::Text(slot) | Slot::Address(slot) => format!("{slot:?}"),
             Slot::OptionalAddress(slot) => format!("{:?}", slot.as_ref()?),
             Slot::Name(slot) => format!("{:?}", slot.as_ref()?.as_str()),
-            Slot::Path(slot) => toml::Value::String(slot.to_string_lossy().into()).to_string(),
+            Slot::Tokens(slot) => tokens::show(slot),
+            Slot::Path(slot) => quoted(slot),
+            Slot::OptionalPath(slot) => quoted(slot.as_ref()?),
         })
     }
+}
+
+fn quoted(path: &std::path::Path) -> String {
+    toml::Value::String(path.to_string_lossy().into()).to_string()
 }
 
 impl Given<'_> {
@@ -130,6 +156,9 @@ fn is_word(text: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
     (1..16).contains(&text.len()) && text.bytes().all(allowed)
 }
+
+/// Longest text.
+const TEXT_LENGTH_MAX: usize = 1024;
 
 /// Where nodes listen for each other unless told otherwise.
 const PEER_PORT: u16 = 7400;
@@ -170,6 +199,9 @@ static KEYS: &[Key] = keys! {
     "data_dir" Path data_dir:
         "Where the node keeps its data; one node per directory."
 
+    "insecure" Switch insecure:
+        "Whether a node without TLS may listen where other machines reach it."
+
     "listen.peer" Address listen.peer:
         "For other nodes."
     "listen.http" Address listen.http:
@@ -178,6 +210,26 @@ static KEYS: &[Key] = keys! {
         "Where other nodes are told to find it; needed when it listens on 0.0.0.0."
     "advertise.http" OptionalAddress advertise.http:
         "Where clients are told to find it; needed when it listens on 0.0.0.0."
+
+    "tls.dir" OptionalPath tls.dir:
+        "A directory that narad cert has made; has ca.crt, NAME.crt and NAME.key unless named below."
+    "tls.ca" OptionalPath tls.ca:
+        "The authorities that are trusted, PEM."
+    "tls.cert" OptionalPath tls.cert:
+        "The node's certificate, PEM; its URI narad://CLUSTER/node/NAME says whose it is."
+    "tls.key" OptionalPath tls.key:
+        "Its private key, PEM."
+    "tls.require_client_certificate" Switch tls.require_client_certificate:
+        "Whether clients of the API must show a certificate, too."
+    "tls.poll_interval" Duration tls.poll_interval:
+        "How often these files are looked at; new ones serve for new connections. SIGHUP does it, too."
+
+    "peers.handshakes_max" Count peers.handshakes_max:
+        "Connections of other nodes whose handshake is under way; the oldest makes room for a further one."
+    "peers.handshake_timeout" Duration peers.handshake_timeout:
+        "How long such a handshake may take, TLS included."
+    "peers.idle_timeout" Duration peers.idle_timeout:
+        "How long a connection of another node is kept on which nothing is said."
 
     "policy.max_in_flight" Count policy.max_in_flight:
         "Moves that may be under way at once, cluster-wide."
@@ -301,9 +353,24 @@ static KEYS: &[Key] = keys! {
     "http.bodies_bytes_max" Size http.bodies_bytes_max:
         "Request bodies held at once; more is answered with 503."
     "http.connections_max" Count connections.connections_max:
-        "Most connections at once."
+        "Most connections at once; a further one takes the place of one that is idle."
+    "http.connections_per_address_max" Count connections.connections_per_address_max:
+        "Most of them that one address may have."
     "http.head_timeout" Duration connections.head_timeout:
         "How long a client may take to send a request's head."
     "http.shutdown_timeout" Duration connections.shutdown_timeout:
         "How long requests under way may take when the node stops."
+
+    "auth.tokens" Tokens auth.tokens:
+        "Who may do what, as narad token new prints it. Without any, whoever reaches listen.http is an admin."
+
+    "audit.bytes_max" Size audit.bytes_max:
+        "Length at which a file of the audit log, audit.jsonl in the data directory, is put aside."
+    "audit.files_max" Count audit.files_max:
+        "Files of the audit log that are kept."
+
+    "logging.filter" Text logging.filter:
+        "Which lines are logged to standard error; --log wins."
+    "logging.format" Word logging.format:
+        "How a line is written: text or json; --log-format wins."
 };

@@ -23,7 +23,9 @@ use super::{Settings, keys};
 pub fn commented_default() -> String {
     let mut text = String::from(
         "# Configuration of a Narad node. Every line that is commented out shows the default.\n\
-         # A flag wins over the environment, the environment over this file.\n",
+         # A flag wins over the environment, the environment over this file.\n\
+         # SIGHUP has it read again: auth.tokens and logging.filter count at once, [policy] once the\n\
+         # cluster has agreed, and the node logs which other changes wait for a restart.\n",
     );
     let mut settings = Settings::default();
     let mut section = "";
@@ -37,6 +39,10 @@ pub fn commented_default() -> String {
         // What has no default is shown by an example.
         let example = || match key.path {
             "name" => "\"narad-1\"".to_owned(),
+            "tls.dir" => "\"narad-certs\"".to_owned(),
+            "tls.ca" => "\"ca.crt\"".to_owned(),
+            "tls.cert" => "\"narad-1.crt\"".to_owned(),
+            "tls.key" => "\"narad-1.key\"".to_owned(),
             _ => format!("\"192.0.2.1:{}\"", key.port()),
         };
         let value = key.show(&mut settings).unwrap_or_else(example);

@@ -6,7 +6,7 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use narad_core::ids::NodeId;
+use narad_core::ids::{Name, NodeId};
 
 use super::head::CopyHead;
 use super::pool::{Lease, Pool};
@@ -16,6 +16,7 @@ use super::{
     TransferError,
 };
 use crate::net::{Directory, Identity, socket};
+use crate::tls::{Fault, Subject, Tls, What};
 use crate::wire::Wire;
 use crate::wire::frame::{Decoder, Kind};
 use crate::wire::handshake::{HANDSHAKE_VERSION, Purpose, Welcome};
@@ -93,7 +94,7 @@ impl Client {
                 }
                 // The source has restarted, or has given the connection up: all that are left are
                 // as old, so that the next one is new.
-                Err(StreamError::Ended | StreamError::Io(_)) if !is_new => {
+                Err(StreamError::Ended | StreamError::Io(_) | StreamError::Tls(_)) if !is_new => {
                     while lease.take_idle().is_some() {}
                 }
                 Err(error) => return Err(transfer_error(&error, 0)),
@@ -137,12 +138,14 @@ impl Client {
             .ok_or_else(|| unreachable("no address of the node is known"))?;
         let stream = connect(address, self.settings.connect_timeout, cancel)?;
         socket::tune(&stream, self.settings.stall_timeout).map_err(unreachable)?;
-        let mut stream = Stream::new(stream, HANDSHAKE_VERSION, self.settings.handshake_timeout)
+        let tls = self.settings.tls.as_ref();
+        let session = tls.map(Tls::dial_session).transpose().map_err(unreachable)?;
+        let patience = self.settings.handshake_timeout;
+        let mut stream = Stream::new(stream, session.map(Box::new), HANDSHAKE_VERSION, patience)
             .map_err(unreachable)?;
-        let welcome = greet(&mut stream, &self.identity, cancel).map_err(|error| match error {
-            StreamError::Cancelled => TransferError::Cancelled { received: 0 },
-            other => unreachable(other),
-        })?;
+        let met = stream.secure(cancel).map_err(unsecured)?;
+        self.check(from, met.as_ref())?;
+        let welcome = greet(&mut stream, &self.identity, cancel).map_err(unsecured)?;
         match Welcome::from_bytes(&welcome).map_err(|_| TransferError::Malformed)? {
             Welcome::Refused(refused) => Err(TransferError::Refused(refused)),
             Welcome::Accepted(accepted) => {
@@ -159,6 +162,23 @@ impl Client {
                 stream.set_stall(self.settings.stall_timeout);
                 Ok(stream)
             }
+        }
+    }
+}
+
+impl Client {
+    /// Checks that a certificate is the source's. Its name is known by the time that anything moves.
+    fn check(&self, from: NodeId, met: Option<&Subject>) -> Result<(), TransferError> {
+        let (Some(tls), Some(met)) = (&self.settings.tls, met) else { return Ok(()) };
+        let own = tls.certificate().subject;
+        let found = own.admits_node(met).map_err(unreachable)?;
+        let claimed = self.directory.name(from).and_then(|name| Name::new(name).ok());
+        match claimed {
+            Some(claimed) if claimed != *found => {
+                let found = found.clone();
+                Err(unreachable(Fault::theirs(What::WrongNode { found, claimed })))
+            }
+            Some(_) | None => Ok(()),
         }
     }
 }
@@ -246,8 +266,18 @@ fn transfer_error(error: &StreamError, received: u64) -> TransferError {
     match error {
         StreamError::TimedOut => TransferError::TimedOut { received },
         StreamError::Cancelled => TransferError::Cancelled { received },
-        StreamError::Ended | StreamError::Io(_) => TransferError::Reset { received },
+        StreamError::Ended | StreamError::Io(_) | StreamError::Tls(_) => {
+            TransferError::Reset { received }
+        }
         StreamError::Frame(_) | StreamError::Unexpected(_) => TransferError::Malformed,
+    }
+}
+
+/// Why a connection did not come to stand.
+fn unsecured(error: StreamError) -> TransferError {
+    match error {
+        StreamError::Cancelled => TransferError::Cancelled { received: 0 },
+        other => unreachable(other),
     }
 }
 

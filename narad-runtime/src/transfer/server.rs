@@ -169,11 +169,11 @@ enum Closed {
 }
 
 fn serve(shared: &Shared, connection: BulkConnection) -> Result<(), Closed> {
-    let BulkConnection { from: _, version, stream, first } = connection;
+    let BulkConnection { from: _, version, stream, tls, first } = connection;
     let idle = shared.settings.idle_timeout;
     // The transport's patience, which the connection has so far, is too short for a stalled disk.
     socket::tune(&stream, shared.settings.stall_timeout).map_err(StreamError::Io)?;
-    let mut stream = Stream::new(stream, version, idle).map_err(StreamError::Io)?;
+    let mut stream = Stream::new(stream, tls, version, idle).map_err(StreamError::Io)?;
     let mut decoder = Decoder::default();
     decoder.push(&first);
     let mut buffer = vec![0; BUFFER_BYTES];
@@ -230,7 +230,10 @@ fn answer_from(
 
 /// Sends as much of a file as the system will; that is all of it, unless it cannot send it at all.
 fn send_file(stretch: &Stretch, shared: &Shared, stream: &mut Stream) -> Result<u64, Closed> {
-    let Some(descriptor) = stretch.file.descriptor() else { return Ok(0) };
+    // What the system sends, it sends as it is.
+    let Some(descriptor) = stretch.file.descriptor().filter(|_| !stream.is_secret()) else {
+        return Ok(0);
+    };
     let mut sent = 0;
     while sent < stretch.bytes {
         let left = saturated(stretch.bytes - sent);

@@ -6,6 +6,7 @@ use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use super::CancelFlag;
+use crate::tls::{Fault, Session, Subject};
 use crate::wire::frame::{self, Decoder, Frame, FrameError, Kind};
 
 /// A blocked read or write looks this often whether it was cancelled.
@@ -26,6 +27,9 @@ pub(crate) enum StreamError {
     /// The connection failed.
     #[error("{0}")]
     Io(io::Error),
+    /// The other side's certificate, or this side's, is not good enough.
+    #[error("{0}")]
+    Tls(Fault),
     /// What came is no frame.
     #[error("{0}")]
     Frame(#[from] FrameError),
@@ -38,6 +42,7 @@ pub(crate) enum StreamError {
 #[derive(Debug)]
 pub(crate) struct Stream {
     inner: TcpStream,
+    tls: Option<Box<Session>>,
     /// The protocol version of what is written.
     version: u8,
     stall: Duration,
@@ -46,11 +51,37 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// Takes a blocking connection; writes frames of that protocol version.
-    pub(crate) fn new(inner: TcpStream, version: u8, stall: Duration) -> io::Result<Self> {
+    /// Takes a blocking connection, with what TLS there is on it; writes frames of that protocol
+    /// version.
+    pub(crate) fn new(
+        inner: TcpStream,
+        tls: Option<Box<Session>>,
+        version: u8,
+        stall: Duration,
+    ) -> io::Result<Self> {
         inner.set_read_timeout(Some(SLICE))?;
         inner.set_write_timeout(Some(SLICE))?;
-        Ok(Self { inner, version, stall, buffer: Vec::new() })
+        Ok(Self { inner, tls, version, stall, buffer: Vec::new() })
+    }
+
+    /// Completes the TLS handshake, if there is to be any, and returns whom the other side's
+    /// certificate names.
+    pub(crate) fn secure(&mut self, cancel: &CancelFlag) -> Result<Option<Subject>, StreamError> {
+        while self.tls.as_ref().is_some_and(|tls| tls.is_handshaking()) {
+            self.patiently(cancel, |tls, stream| match tls {
+                Some(tls) => tls.step(stream).map(|()| 0),
+                None => Ok(0),
+            })?;
+        }
+        match &self.tls {
+            Some(tls) => tls.subject().map(Some).map_err(StreamError::Tls),
+            None => Ok(None),
+        }
+    }
+
+    /// Whether what is written is encrypted on its way.
+    pub(crate) const fn is_secret(&self) -> bool {
+        self.tls.is_some()
     }
 
     /// Goes on in the protocol version that was agreed upon.
@@ -69,7 +100,7 @@ impl Stream {
         buffer: &mut [u8],
         cancel: &CancelFlag,
     ) -> Result<usize, StreamError> {
-        match self.patiently(cancel, |stream| stream.read(buffer))? {
+        match self.patiently(cancel, |tls, stream| read(tls, stream, buffer))? {
             0 => Err(StreamError::Ended),
             read => Ok(read),
         }
@@ -85,7 +116,7 @@ impl Stream {
         let mut filled = self.read(buffer, cancel)?;
         let begin = Instant::now();
         while filled < buffer.len() && !cancel.is_cancelled() && begin.elapsed() < 4 * SLICE {
-            match self.inner.read(&mut buffer[filled..]) {
+            match read(self.tls.as_deref_mut(), &mut self.inner, &mut buffer[filled..]) {
                 // The next read meets the end, or the error, again.
                 Ok(0) => break,
                 Ok(read) => filled += read,
@@ -104,7 +135,7 @@ impl Stream {
         bytes: usize,
         cancel: &CancelFlag,
     ) -> Result<usize, StreamError> {
-        self.patiently(cancel, |stream| sendfile(stream, file, position, bytes))
+        self.patiently(cancel, |_, stream| sendfile(stream, file, position, bytes))
     }
 
     /// Writes all bytes.
@@ -114,10 +145,20 @@ impl Stream {
         cancel: &CancelFlag,
     ) -> Result<(), StreamError> {
         while !bytes.is_empty() {
-            match self.patiently(cancel, |stream| stream.write(bytes))? {
+            let write = |tls: Option<&mut Session>, stream: &mut TcpStream| match tls {
+                Some(tls) => tls.write(stream, bytes),
+                None => stream.write(bytes),
+            };
+            match self.patiently(cancel, write)? {
                 0 => return Err(StreamError::Ended),
                 written => bytes = &bytes[written..],
             }
+        }
+        if self.is_secret() {
+            self.patiently(cancel, |tls, stream| match tls {
+                Some(tls) => tls.flush(stream).map(|()| 0),
+                None => Ok(0),
+            })?;
         }
         Ok(())
     }
@@ -155,14 +196,14 @@ impl Stream {
     fn patiently(
         &mut self,
         cancel: &CancelFlag,
-        mut try_once: impl FnMut(&mut TcpStream) -> io::Result<usize>,
+        mut try_once: impl FnMut(Option<&mut Session>, &mut TcpStream) -> io::Result<usize>,
     ) -> Result<usize, StreamError> {
         let begin = Instant::now();
         loop {
             if cancel.is_cancelled() {
                 return Err(StreamError::Cancelled);
             }
-            match try_once(&mut self.inner) {
+            match try_once(self.tls.as_deref_mut(), &mut self.inner) {
                 Ok(moved) => return Ok(moved),
                 Err(error) => match error.kind() {
                     io::ErrorKind::Interrupted => {}
@@ -171,10 +212,20 @@ impl Stream {
                             return Err(StreamError::TimedOut);
                         }
                     }
-                    _ => return Err(StreamError::Io(error)),
+                    _ => {
+                        let fault = Fault::find(&error);
+                        return Err(fault.map_or(StreamError::Io(error), StreamError::Tls));
+                    }
                 },
             }
         }
+    }
+}
+
+fn read(tls: Option<&mut Session>, stream: &mut TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
+    match tls {
+        Some(tls) => tls.read(stream, buffer),
+        None => stream.read(buffer),
     }
 }
 

@@ -119,6 +119,8 @@ pub enum Why {
     Busy,
     /// The acceptor serves no connections of that kind.
     NotServing,
+    /// The dialer's certificate is not that of the node that it says it is.
+    WrongIdentity,
     /// The acceptor is newer, and gave a reason that this build does not know.
     Other,
 }
@@ -230,6 +232,7 @@ const fn why_code(why: Why) -> RefusedWhy {
         Why::UnknownPurpose => RefusedWhy::UnknownPurpose,
         Why::Busy => RefusedWhy::Busy,
         Why::NotServing => RefusedWhy::NotServing,
+        Why::WrongIdentity => RefusedWhy::WrongIdentity,
         Why::Other => RefusedWhy::Unspecified,
     }
 }
@@ -242,6 +245,7 @@ fn why(code: i32) -> Why {
         Ok(RefusedWhy::UnknownPurpose) => Why::UnknownPurpose,
         Ok(RefusedWhy::Busy) => Why::Busy,
         Ok(RefusedWhy::NotServing) => Why::NotServing,
+        Ok(RefusedWhy::WrongIdentity) => Why::WrongIdentity,
         Ok(RefusedWhy::Unspecified) | Err(_) => Why::Other,
     }
 }

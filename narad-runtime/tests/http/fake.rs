@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use axum::Router;
 use narad_core::cursor::Cursor;
 use narad_core::ids::{Epoch, Incarnation, Name, NodeId, Offset, TopicId};
-use narad_runtime::http::{Connections, HttpOptions, router, serve};
+use narad_runtime::http::{Access, Connections, HttpOptions, guarded, router, serve};
 use narad_runtime::service::{
     Accepted, AcceptedView, AckSet, Fetched, Handed, MemberStatus, MemberView, MoveView, NewLoss,
     NewTopic, OffsetsView, Position, Produced, Read, Readiness, ReceiptView, Record, Reserve, Role,
@@ -173,12 +173,27 @@ impl Cluster {
         router(Arc::new(Node { cluster: self.clone(), name: node.into() }), options)
     }
 
+    /// The same for those whom `access` lets in.
+    pub(crate) fn guarded(
+        self: &Arc<Self>,
+        node: &str,
+        options: HttpOptions,
+        access: Arc<Access>,
+    ) -> Router {
+        guarded(Arc::new(Node { cluster: self.clone(), name: node.into() }), options, access)
+    }
+
     /// A node on a socket; it stops when what is returned is dropped.
     pub(crate) async fn start(self: &Arc<Self>, node: &str) -> Running {
+        let running = self.start_router(self.router(node, HttpOptions::default())).await;
+        self.change(|state| drop(state.addrs.insert(node.into(), running.addr.clone())));
+        running
+    }
+
+    /// An API of one's own on a socket.
+    pub(crate) async fn start_router(&self, router: Router) -> Running {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
         let addr = listener.local_addr().expect("bound").to_string();
-        self.change(|state| drop(state.addrs.insert(node.into(), addr.clone())));
-        let router = self.router(node, HttpOptions::default());
         let (stop, stopped) = oneshot::channel::<()>();
         let connections =
             Connections { shutdown_timeout: Duration::from_millis(50), ..Connections::default() };
@@ -204,6 +219,7 @@ pub(crate) fn member(id: &str, node: u64) -> MemberView {
         owned_partitions: 4,
         inbound_moves: 0,
         outbound_moves: 0,
+        bytes: None,
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use narad_core::cursor::Refused;
 use narad_core::ids::{Delivery, Epoch, Offset};
-use narad_runtime::http::{HttpOptions, OPENAPI, error_codes, paths};
+use narad_runtime::http::{HttpOptions, OPENAPI, error_codes, least_role, paths};
 use narad_runtime::service::{ServiceError, Settled};
 use serde_json::{Map, Value, json};
 
@@ -247,6 +247,10 @@ fn the_document_holds_together() {
     let mut used = BTreeSet::new();
     walk(document(), &mut used);
     for (kind, components) in document()["components"].as_object().expect("components") {
+        if kind == "securitySchemes" {
+            // Operations name them without a reference; see the roles below.
+            continue;
+        }
         for name in components.as_object().expect("components").keys() {
             // No path takes another method, and that answer needs no description of its own.
             let is_used = used.contains(format!("#/components/{kind}/{name}").as_str());
@@ -259,6 +263,31 @@ fn the_document_holds_together() {
             assert!(summary.ends_with('.'), "{summary}");
             let answers = operation["responses"].as_object().expect("responses");
             assert!(answers.keys().any(|status| status.starts_with('2')), "{summary}");
+        }
+    }
+}
+
+/// What an operation says about roles is what the router goes by.
+#[test]
+fn every_operation_names_its_least_role() {
+    let schemes = document()["components"]["securitySchemes"].as_object().expect("schemes");
+    for (path, methods) in document()["paths"].as_object().expect("paths") {
+        for (method, operation) in methods.as_object().expect("methods") {
+            let named = operation.get("security").unwrap_or(&document()["security"]);
+            let named: Vec<&Map<String, Value>> =
+                named.as_array().expect("a list").iter().filter_map(Value::as_object).collect();
+            let method = method.to_ascii_uppercase().parse().expect("a method");
+            let least = least_role(path, &method, &"/".parse().expect("a uri"));
+            let wanted: Vec<Map<String, Value>> = least.map_or_else(Vec::new, |role| {
+                let one =
+                    |scheme: &String| Map::from_iter([(scheme.clone(), json!([role.name()]))]);
+                schemes.keys().map(one).collect()
+            });
+            assert_eq!(named, wanted.iter().collect::<Vec<_>>(), "{method} {path}");
+            let answers = operation["responses"].as_object().expect("responses");
+            for status in ["401", "403"] {
+                assert_eq!(answers.contains_key(status), least.is_some(), "{method} {path}");
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderMap, Request, StatusCode, header};
 use http_body_util::BodyExt;
-use narad_runtime::http::HttpOptions;
+use narad_runtime::http::{HttpOptions, Peer};
 use narad_runtime::service::ServiceError;
 use serde_json::{Value, json};
 use tower::ServiceExt;
@@ -49,11 +49,35 @@ async fn send(
 ) -> Reply {
     let request = Request::builder().method(method).uri(path);
     let request = request.header(header::CONTENT_TYPE, content_type).body(body.into());
-    let response = router.clone().oneshot(request.expect("a request")).await.expect("infallible");
+    answered(router, request.expect("a request")).await
+}
+
+async fn answered(router: &Router, request: Request<Body>) -> Reply {
+    let response = router.clone().oneshot(request).await.expect("infallible");
     let (parts, body) = response.into_parts();
     let bytes = body.collect().await.expect("a body").to_bytes();
     let body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
     Reply { status: parts.status, headers: parts.headers, body }
+}
+
+/// Asks from a made-up address, with headers of one's own.
+pub(crate) async fn send_with(
+    router: &Router,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> Reply {
+    let mut request = Request::builder().method(method).uri(path);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let mut request = request.body(Body::from(body.to_owned())).expect("a request");
+    let address = Some("192.0.2.7".parse().expect("an address"));
+    request.extensions_mut().insert(Peer { address, ..Peer::default() });
+    let reply = answered(router, request).await;
+    openapi::check(method, path, serde_json::from_str(body).ok().as_ref(), &reply);
+    reply
 }
 
 /// Checks the one shape and returns the code.

@@ -92,3 +92,66 @@ async fn a_request_under_way_comes_to_its_end_when_the_node_stops() {
     serving.await.expect("no panic").expect("it served");
     assert_eq!(cluster.values("orders", 0), ["x"]);
 }
+
+/// Issue "operator", as an attacker: connections that say nothing make room for those that do.
+#[tokio::test]
+async fn half_open_connections_keep_nobody_out() {
+    const MAX: usize = 16;
+    let cluster = Cluster::new();
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+    let addr = listener.local_addr().expect("bound").to_string();
+    let connections = Connections { connections_max: 16, ..Connections::default() };
+    let router = cluster.router("a", HttpOptions::default());
+    tokio::spawn(serve(listener, router, connections, std::future::pending()));
+    let mut silent = Vec::new();
+    for round in 0..20 * MAX {
+        let mut stream = TcpStream::connect(&addr).await.expect("it listens");
+        // Some say half of something.
+        if round % 2 == 0 {
+            let _ = stream.write_all(b"GET /healthz HTTP/1.1\r\nhost").await;
+        }
+        silent.push(stream);
+        if round % MAX == 0 {
+            let ask = b"GET /healthz HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+            let answer = exchange(&addr, ask).await;
+            assert!(answer.starts_with("HTTP/1.1 200"), "{round}: {answer}");
+        }
+    }
+    // The first ones had to go, without a word.
+    let mut answer = Vec::new();
+    let _ = silent[1].read_to_end(&mut answer).await;
+    assert_eq!(answer, b"");
+}
+
+/// A node all of whose places are taken by clients that wait is busy, and not dead.
+#[tokio::test]
+async fn clients_that_wait_keep_probes_and_operators_out_of_nothing() {
+    let cluster = Cluster::new();
+    cluster.topic("orders", &["a"]);
+    cluster.change(|state| state.gate_shut = true);
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+    let addr = listener.local_addr().expect("bound").to_string();
+    let connections = Connections { connections_max: 2, ..Connections::default() };
+    let router = cluster.router("a", HttpOptions::default());
+    tokio::spawn(serve(listener, router, connections, std::future::pending()));
+    let body = "POST /v1/topics/orders/messages HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\
+        content-length: 1\r\n\r\nx";
+    let asking = [(); 2].map(|()| {
+        let addr = addr.clone();
+        tokio::spawn(async move { exchange(&addr, body.as_bytes()).await })
+    });
+    cluster.until(|state| state.producing == 2).await;
+    for path in ["/healthz", "/readyz", "/v1/cluster/members"] {
+        let ask = format!("GET {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
+        let answer = exchange(&addr, ask.as_bytes()).await;
+        assert!(answer.starts_with("HTTP/1.1 200"), "{path}: {answer}");
+    }
+    let answer = exchange(&addr, body.as_bytes()).await;
+    assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("busy"), "{answer}");
+    cluster.change(|state| state.gate_shut = false);
+    for asked in asking {
+        let answer = asked.await.expect("no panic");
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+    assert_eq!(cluster.values("orders", 0), ["x", "x"]);
+}

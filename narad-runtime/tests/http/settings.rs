@@ -3,7 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use narad_runtime::settings::{Layers, Settings, SettingsError, commented_default, keys};
+use narad_runtime::http::Role;
+use narad_runtime::settings::{
+    Effect, Layers, Settings, SettingsError, changes, commented_default, keys,
+};
 
 fn read(text: &str) -> Result<Settings, SettingsError> {
     Layers::default().with_text(Path::new("narad.toml"), text)?.settings()
@@ -103,6 +106,32 @@ fn a_value_that_cannot_be_understood_is_named_with_what_is_allowed() {
     );
 }
 
+/// Only hashes stand in a file, and a wrong one is told without being repeated in full.
+#[test]
+fn tokens_are_read_from_every_layer() {
+    let hash = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+    let one = format!("[{{name = \"ops\", role = \"admin\", sha256 = \"{hash}\"}}]");
+    let table = format!("[[auth.tokens]]\nname = \"ops\"\nrole = \"admin\"\nsha256 = \"{hash}\"");
+    let settings = read(&format!("[auth]\ntokens = {one}")).expect("settings");
+    assert_eq!(settings.auth.tokens[0].role, Role::Admin);
+    assert_eq!(read(&table).expect("settings").auth, settings.auth);
+    let layers = Layers::default().with_environment(variables(&[("NARAD_AUTH_TOKENS", &one)]));
+    assert_eq!(layers.settings().expect("settings").auth, settings.auth);
+    for (bad, allowed) in [
+        (one.replace("admin", "root"), "it is read, write or admin"),
+        (one.replace("ba78", "zz"), "64 hex digits"),
+        (one.replace("ops", "o p s"), "visible ASCII"),
+        (one.replace("sha256", "token"), "not token"),
+        (format!("{}{}", &one[..one.len() - 1], &one.replacen('[', ", ", 1)), "there twice"),
+        ("\"ops\"".to_owned(), "a list such as"),
+    ] {
+        let message = refusal(&format!("[auth]\ntokens = {bad}"));
+        assert!(message.starts_with("auth.tokens is ") && message.contains(allowed), "{message}");
+    }
+    let two = Layers::default().with_flag("auth.tokens", format!("{one}\nname = \"x\""));
+    assert!(two.settings().is_err());
+}
+
 /// H9: the lease of a cut-off owner has to end before anybody succeeds it.
 #[test]
 fn unsafe_timing_is_refused_before_anything_starts() {
@@ -195,4 +224,81 @@ fn a_missing_file_is_named() {
     let unnamed = Settings::default();
     let error = unnamed.required_name().expect_err("no name").to_string();
     assert_eq!(error, "name is missing: set it in the file, by --name or by NARAD_NAME");
+}
+
+/// One key of each kind, through all four layers: a flag wins over the environment, that over the
+/// file, that over the default.
+#[test]
+fn every_kind_of_key_is_taken_from_the_strongest_layer() {
+    let cases = [
+        ("name", "\"a\"", "b", "c"),
+        ("data_dir", "\"a\"", "b", "c"),
+        ("listen.http", "\"127.0.0.1:1\"", "127.0.0.1:2", "127.0.0.1:3"),
+        ("advertise.http", "\"a:1\"", "a:2", "a:3"),
+        ("policy.paused", "true", "false", "true"),
+        ("policy.max_in_flight", "5", "6", "7"),
+        ("policy.lease", "\"5s\"", "6s", "7s"),
+        ("copy.lag_bytes", "65536", "128KiB", "256KiB"),
+        ("transfer.congestion_control", "\"reno\"", "bbr", "system"),
+        ("logging.filter", "\"warn\"", "debug", "error,raft=info"),
+    ];
+    let value = |layers: &Layers, path: &str| {
+        let settings = layers.settings().expect(path);
+        let [change] = &changes(&Settings::default(), &settings)[..] else {
+            return None;
+        };
+        assert_eq!(change.key, path);
+        Some(change.after.trim_matches('"').to_owned())
+    };
+    for (path, file, variable, flag) in cases {
+        let (section, key) = path.split_once('.').unwrap_or(("", path));
+        let head = if section.is_empty() { String::new() } else { format!("[{section}]\n") };
+        let text = format!("{head}{key} = {file}");
+        let name = format!("NARAD_{}", path.replace('.', "_").to_ascii_uppercase());
+        let none = Layers::default();
+        assert_eq!(value(&none, path), None, "{path}");
+        let in_file = none.with_text(Path::new("narad.toml"), &text).expect("toml");
+        let from_file = value(&in_file, path).expect("another than the default");
+        let in_variable = in_file.with_environment(variables(&[(&name, variable)]));
+        let by_flag = in_variable.clone().with_flag(path, flag);
+        if path != "policy.paused" {
+            // What is the default again is no change.
+            assert_eq!(value(&in_variable, path).as_deref(), Some(variable), "{path}");
+            assert_ne!(from_file, variable, "{path}");
+        }
+        assert_eq!(value(&by_flag, path).as_deref(), Some(flag), "{path}");
+    }
+}
+
+/// Whoever reads a changed file again is told what counts when.
+#[test]
+fn changes_are_told_apart_by_when_they_count() {
+    let hash = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+    let after = read(&format!(
+        "[policy]\nmax_in_flight = 3\n[http]\nwait_max = \"9s\"\n[logging]\nfilter = \"debug\"\n\
+         [[auth.tokens]]\nname = \"ops\"\nrole = \"admin\"\nsha256 = \"{hash}\""
+    ))
+    .expect("settings");
+    let told: Vec<(Effect, String)> = changes(&Settings::default(), &after)
+        .iter()
+        .map(|change| (change.effect, change.to_string()))
+        .collect();
+    let wanted = [
+        (Effect::Cluster, "policy.max_in_flight from 8 to 3"),
+        (Effect::Restart, "http.wait_max from \"30s\" to \"9s\""),
+        (Effect::Now, "auth.tokens from 0 tokens to 1 tokens"),
+        (Effect::Now, "logging.filter from \"info,raft=warn\" to \"debug\""),
+    ];
+    assert_eq!(told, wanted.map(|(effect, text)| (effect, text.to_owned())));
+    assert_eq!(changes(&after, &after), []);
+    let bad = [
+        ("[logging]\nfilter = \"narad=loud\"", "logging.filter is narad=loud, but must be levels"),
+        ("[logging]\nformat = \"xml\"", "logging.format is xml, but must be text or json"),
+        ("[audit]\nbytes_max = \"1KiB\"", "audit.bytes_max is 1KiB, but must be at least 64KiB"),
+        ("[audit]\nfiles_max = 0", "audit.files_max is 0, but must be at least 1"),
+        ("[http]\nconnections_max = 0", "http.connections_max is 0, but must be at least 1"),
+    ];
+    for (text, message) in bad {
+        assert!(refusal(text).starts_with(message), "{}", refusal(text));
+    }
 }

@@ -3,6 +3,8 @@
 mod files;
 mod pace;
 mod refusals;
+#[cfg(feature = "cli")]
+mod secret;
 
 use std::collections::HashMap;
 use std::io;
@@ -13,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use narad_core::ids::{NodeId, Offset, PartitionId, TopicId};
 use narad_runtime::net::{Bulk, Directory};
+use narad_runtime::tls::Tls;
 use narad_runtime::transfer::{
     CancelFlag, Client, CopyReport, CopyRequest, Server, Settings, Sink, Source, SourceError,
     Throttle, TransferError,
@@ -108,6 +111,8 @@ struct Setup {
     server: Arc<Server>,
     memory: Arc<Memory>,
     client: Arc<Client>,
+    /// The source's certificate.
+    tls: Option<Tls>,
 }
 
 #[derive(Default)]
@@ -137,14 +142,15 @@ impl Setup {
         });
         let throttle = options.source_throttle.unwrap_or_else(unlimited);
         let source = options.source.unwrap_or_else(|| Arc::clone(&memory) as _);
-        let server = Arc::new(Server::new(source, throttle, options.server));
+        let server = Arc::new(Server::new(source, throttle, options.server.clone()));
         let runtime = Runtime::new().unwrap();
         let world = Arc::new(World::default());
         let directory: Arc<dyn Directory> = Arc::clone(&world) as _;
         let throttle = options.destination_throttle.unwrap_or_else(unlimited);
+        let tls = options.server.tls.clone();
         let client = Client::new(identity(DESTINATION), directory, throttle, options.client);
         let mut setup =
-            Self { world, runtime, source: None, server, memory, client: Arc::new(client) };
+            Self { world, runtime, source: None, server, memory, client: Arc::new(client), tls };
         setup.start();
         setup
     }
@@ -152,7 +158,8 @@ impl Setup {
     /// Starts the source's transport, at a new address.
     fn start(&mut self) {
         let bulk: Arc<dyn Bulk> = Arc::clone(&self.server) as _;
-        let settings = narad_runtime::net::Settings::default();
+        let tls = self.tls.clone();
+        let settings = narad_runtime::net::Settings { tls, ..Default::default() };
         let node = Node::start_with(&self.world, SOURCE.0, settings, Some(bulk));
         self.source = Some(self.runtime.block_on(node));
     }

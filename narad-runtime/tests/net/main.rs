@@ -7,3 +7,5 @@ mod deliveries;
 mod peers;
 mod strangers;
 mod support;
+#[cfg(feature = "cli")]
+mod tls;

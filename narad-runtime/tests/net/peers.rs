@@ -391,7 +391,8 @@ async fn a_joiner_asks_once_and_learns_who_answered() {
     let address = world.where_is(one.id);
     let joiner = Joiner { cluster: None, store_uuid: StoreUuid(9) };
     let asked = address.clone();
-    let call = tokio::spawn(async move { join(&asked, joiner, &join_request(), PATIENCE).await });
+    let call =
+        tokio::spawn(async move { join(&asked, joiner, &join_request(), PATIENCE, None).await });
     let (from, request, reply) = one.is_asked().await;
     assert_eq!((from, request), (None, join_request()));
     reply.send(&Answer::Joined { node: NodeId(9), peers: Vec::new(), policy: Policy::default() });
@@ -406,13 +407,13 @@ async fn a_joiner_asks_once_and_learns_who_answered() {
     );
 
     let astray = Joiner { cluster: Some(ClusterId(1)), ..joiner };
-    match join(&address, astray, &join_request(), PATIENCE).await {
+    match join(&address, astray, &join_request(), PATIENCE, None).await {
         Err(CallError::Refused(refused)) => assert_eq!(refused.why, Why::WrongCluster),
         other => panic!("{other:?}"),
     }
-    let other = join(&address, joiner, &heartbeat(1), PATIENCE).await;
+    let other = join(&address, joiner, &heartbeat(1), PATIENCE, None).await;
     assert_eq!(other, Err(CallError::Closed));
     assert!(one.seen.try_recv().is_err(), "a stranger may ask for nothing else");
-    let nobody = join("127.0.0.1:1", joiner, &join_request(), PATIENCE).await;
+    let nobody = join("127.0.0.1:1", joiner, &join_request(), PATIENCE, None).await;
     assert_eq!(nobody, Err(CallError::Unreachable));
 }

@@ -6,13 +6,13 @@ use std::time::Duration;
 use narad_core::config::Policy;
 use narad_core::ids::{NodeId, StoreUuid};
 use narad_core::peer::Answer;
-use narad_runtime::net::{Settings, Transport};
+use narad_runtime::net::{Identity, Settings, Transport};
 use narad_runtime::wire::frame::{self, Kind};
-use narad_runtime::wire::handshake::{ClusterId, Hello, Purpose, Welcome, Why};
+use narad_runtime::wire::handshake::{Accepted, ClusterId, Hello, Purpose, Welcome, Why};
 use narad_runtime::wire::{DecodeError, Wire};
 
 use crate::support::{
-    Node, PATIENCE, Raw, Seen, World, echoed, heartbeat, hello, join_request, reaches,
+    Node, PATIENCE, Raw, Seen, World, echoed, heartbeat, hello, identity, join_request, reaches,
 };
 
 const ONE: NodeId = NodeId(1);
@@ -94,6 +94,35 @@ async fn a_silent_or_slow_client_is_closed_in_time() {
         assert!(raw.is_closed().await, "after {beginning} bytes");
     }
     reaches(&two, ONE, 2).await;
+}
+
+/// Issue "operator": a peer that says nothing any more does not keep its connection.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_idle_peer_is_let_go_and_comes_back() {
+    let world = Arc::new(World::default());
+    let settings = Settings { idle_timeout: Duration::from_millis(100), ..Settings::default() };
+    let _one = Node::start_with(&world, 1, settings.clone(), None).await.echo();
+    for purpose in [Purpose::Control, Purpose::Delivery] {
+        let (mut raw, welcome) =
+            Raw::greeted(&world.where_is(ONE), &hello(NodeId(3), purpose)).await;
+        assert!(matches!(welcome, Welcome::Accepted(_)));
+        assert!(raw.is_closed().await, "{purpose:?}");
+    }
+    // A dialer goes first, and nothing is lost by it.
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    world.place(NodeId(4), listener.local_addr().unwrap().to_string());
+    let mut two = Node::start_with(&world, 2, settings, None).await;
+    two.transport.open(NodeId(4));
+    for _ in 0..2 {
+        let mut raw = Raw::over(listener.accept().await.unwrap().0);
+        assert_eq!(raw.receive().await.expect("a greeting").kind, Kind::Hello);
+        let Identity { cluster, node, store_uuid } = identity(NodeId(4));
+        let accepted = Accepted { version: 1, node, cluster, store_uuid };
+        raw.send(Kind::Welcome, &Welcome::Accepted(accepted).to_bytes()).await;
+        assert!(raw.is_closed().await);
+        two.transport.open(NodeId(4));
+    }
+    assert!(two.seen.try_recv().is_err(), "the peer is not thought to be unreachable");
 }
 
 /// A flood of silent connections pushes out silent connections, not peers.

@@ -15,7 +15,7 @@ use narad_runtime::net::{
 use narad_runtime::wire::Wire;
 use narad_runtime::wire::frame::{self, Decoder, Frame, Kind};
 use narad_runtime::wire::handshake::{ClusterId, Hello, Purpose, VERSION_MAX, Welcome};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -46,6 +46,7 @@ pub(crate) fn identity(node: NodeId) -> Identity {
 pub(crate) struct World {
     addresses: Mutex<HashMap<NodeId, String>>,
     strangers: Mutex<Vec<NodeId>>,
+    names: Mutex<HashMap<NodeId, String>>,
 }
 
 impl World {
@@ -57,6 +58,11 @@ impl World {
         self.address(node).expect("placed")
     }
 
+    /// Lets everybody know what a node is called.
+    pub(crate) fn call(&self, node: NodeId, name: impl Into<String>) {
+        self.names.lock().unwrap().insert(node, name.into());
+    }
+
     /// Makes a node unknown to everybody.
     pub(crate) fn disown(&self, node: NodeId) {
         self.strangers.lock().unwrap().push(node);
@@ -66,6 +72,10 @@ impl World {
 impl Directory for World {
     fn address(&self, node: NodeId) -> Option<String> {
         self.addresses.lock().unwrap().get(&node).cloned()
+    }
+
+    fn name(&self, node: NodeId) -> Option<String> {
+        self.names.lock().unwrap().get(&node).cloned()
     }
 
     fn admits(&self, node: NodeId, store_uuid: StoreUuid) -> bool {
@@ -212,8 +222,8 @@ pub(crate) async fn reaches(transport: &Transport, to: NodeId, incarnation: u64)
 }
 
 /// A peer made by hand, which may do anything.
-pub(crate) struct Raw {
-    pub(crate) stream: TcpStream,
+pub(crate) struct Raw<S = TcpStream> {
+    pub(crate) stream: S,
     decoder: Decoder,
 }
 
@@ -222,16 +232,18 @@ impl Raw {
         Self::over(TcpStream::connect(address).await.unwrap())
     }
 
-    pub(crate) fn over(stream: TcpStream) -> Self {
-        Self { stream, decoder: Decoder::default() }
-    }
-
     pub(crate) async fn greeted(address: &str, hello: &Hello) -> (Self, Welcome) {
         let mut raw = Self::dial(address).await;
         raw.send(Kind::Hello, &hello.to_bytes()).await;
         let frame = raw.receive().await.expect("an answer to the handshake");
         assert_eq!(frame.kind, Kind::Welcome);
         (raw, Welcome::from_bytes(&frame.payload).unwrap())
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Raw<S> {
+    pub(crate) fn over(stream: S) -> Self {
+        Self { stream, decoder: Decoder::default() }
     }
 
     pub(crate) async fn send(&mut self, kind: Kind, payload: &[u8]) {

@@ -12,5 +12,7 @@ mod large;
 mod ledger;
 mod matrix;
 mod node;
+mod operator;
 mod promote;
 mod resume;
+mod secure;

@@ -176,6 +176,11 @@ impl Node {
         self.signal(Signal::CONT);
     }
 
+    /// Tells the process to read its files again.
+    pub(crate) fn hang_up(&self) {
+        self.signal(Signal::HUP);
+    }
+
     /// Tells the process to end in order.
     pub(crate) fn terminate(&self) {
         self.signal(Signal::TERM);

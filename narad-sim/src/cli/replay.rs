@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
@@ -11,13 +11,16 @@ use serde::Serialize;
 
 use super::table::{count, plural};
 use super::terminal::Terminal;
-use super::{ExitCode, Failure, Global, input, plant_named};
+use super::{ExitCode, Failure, Global, input, journal, plant_named};
 use crate::guard;
 use crate::lab::{Laboratory, Stop, Watch};
 use crate::outcome::Verdict;
 use crate::record::{Recorded, TraceError};
 use crate::replay::{Breakpoint, Change, Difference, Moment, Replay};
 use crate::trace::{Kind, Line};
+
+/// Longest first line: a whole scenario, or a whole configuration.
+const HEAD_BYTES_MAX: u64 = 64 << 20;
 
 /// What to replay.
 #[derive(Debug, Args)]
@@ -29,7 +32,8 @@ use crate::trace::{Kind, Line};
 Kinds of events: wake effect done send deliver drop applied note ack read phase freeze fault step
 violation. Keys after a comma: node, peer, partition, nth.")]
 pub struct ReplayArgs {
-    /// A trace that run --trace or sweep --out wrote
+    /// A trace that run --trace or sweep --out wrote, or the journal of a real move that `narad cluster
+    /// trace` wrote
     #[arg(value_name = "TRACE")]
     pub trace: PathBuf,
     /// Show no event before this one
@@ -85,25 +89,25 @@ pub(super) fn run<L: Laboratory>(
     let bad = |error: TraceError| Failure::usage(format!("{shown}: {error}"));
     let file = File::open(&args.trace)
         .map_err(|error| Failure::usage(format!("{shown} cannot be read: {error}")))?;
-    let recorded = Recorded::open(BufReader::new(file)).map_err(bad)?;
+    let mut file = BufReader::new(file);
     if args.step && !terminal.in_is_terminal {
         let message = "--step waits for Enter, but nobody types here";
         return Err(Failure::usage(message).with_hint("--until and --break-on need no terminal"));
     }
+    let mut first = Vec::new();
+    let read = (&mut file).take(HEAD_BYTES_MAX).read_until(b'\n', &mut first);
+    read.map_err(|error| Failure::usage(format!("{shown} cannot be read: {error}")))?;
+    if let Some(head) = std::str::from_utf8(&first).ok().and_then(journal::head) {
+        let mut session = Session::new(&args, global.is_json(), terminal);
+        return journal::run(args, &head, file, global, &mut session);
+    }
+    let recorded = Recorded::open(first.as_slice().chain(file)).map_err(bad)?;
     let header = recorded.header.clone();
     let scenario = input::parse(lab, &args.trace, &header.scenario)?;
     plant_named(lab, header.planted.as_deref())?;
 
     let interrupt = terminal.interrupt.clone();
-    let mut session = Session {
-        json: global.is_json(),
-        quiet: args.quiet,
-        from: args.from.unwrap_or(0),
-        stepping: args.step,
-        halted: None,
-        broken: None,
-        terminal,
-    };
+    let mut session = Session::new(&args, global.is_json(), terminal);
     let mut onlooker = |moment: Moment<'_>| session.see(moment);
     let mut replay = Replay::new(recorded, &mut onlooker);
     replay.breakpoints = args.break_on;
@@ -145,7 +149,7 @@ pub(super) fn run<L: Laboratory>(
 }
 
 /// What people see, and say.
-struct Session<'a> {
+pub(super) struct Session<'a> {
     json: bool,
     quiet: bool,
     from: u64,
@@ -155,8 +159,31 @@ struct Session<'a> {
     terminal: &'a mut Terminal,
 }
 
+impl<'a> Session<'a> {
+    fn new(args: &ReplayArgs, json: bool, terminal: &'a mut Terminal) -> Self {
+        Self {
+            json,
+            quiet: args.quiet,
+            from: args.from.unwrap_or(0),
+            stepping: args.step,
+            halted: None,
+            broken: None,
+            terminal,
+        }
+    }
+}
+
 impl Session<'_> {
-    fn see(&mut self, moment: Moment<'_>) -> ControlFlow<()> {
+    /// Returns why nothing more can be shown, if that is so.
+    pub(super) fn take_broken(&mut self) -> Result<(), Failure> {
+        self.broken.take().map_or(Ok(()), Err)
+    }
+
+    pub(super) fn terminal(&mut self) -> &mut Terminal {
+        self.terminal
+    }
+
+    pub(super) fn see(&mut self, moment: Moment<'_>) -> ControlFlow<()> {
         let outcome = if self.json { Ok(self.note_halt(moment)) } else { self.show(moment) };
         outcome.unwrap_or_else(|failure| {
             self.broken = Some(failure);

@@ -1,5 +1,12 @@
 //! `replay`.
 
+use narad_core::config::Config;
+use narad_core::effects::Effects;
+use narad_core::ids::{Incarnation, NodeId, PartitionId, TopicId};
+use narad_core::mover::journal::{Beginning, Entry, Input};
+use narad_core::mover::{Event, Me, Mover};
+use narad_core::partition::Recovered;
+use narad_core::time::Instant;
 use narad_sim::cli::ExitCode;
 
 use crate::fake::Lab;
@@ -115,4 +122,59 @@ fn what_is_no_trace_is_told() {
         assert_eq!(ran.code, ExitCode::Usage);
         assert!(ran.err.contains(says), "{says}: {}", ran.err);
     }
+}
+
+/// A journal as `narad cluster trace` writes it, of a mover that was woken a few times.
+fn journal(dir: &tempfile::TempDir, change: impl Fn(&mut Entry)) -> String {
+    let beginning = Beginning {
+        at: Instant::ORIGIN,
+        me: Me { node: NodeId(2), incarnation: Incarnation(1) },
+        partition: PartitionId { topic: TopicId(1), index: 3 },
+        config: Config::new(7),
+        found: Recovered::default(),
+    };
+    let Beginning { at, me, partition, config, found } = beginning.clone();
+    let mut mover = Mover::new(at, me, partition, config, found, &mut Effects::default());
+    let head = serde_json::json!({
+        "narad_journal": 1, "partition": "orders/3", "node": "narad-2", "left_out": 0,
+        "beginning": beginning,
+    });
+    let mut text = format!("{head}\n");
+    for second in 1..4 {
+        let at = at.after(std::time::Duration::from_secs(second));
+        let (input, mut out) = (Input::Event(Event::Wake), Effects::default());
+        mover.handle(at, Event::Wake, &mut out);
+        let effects = u32::try_from(out.as_slice().len()).expect("few");
+        let mut entry = Entry { at, input, effects, phase: mover.phase() };
+        change(&mut entry);
+        text.push_str(&serde_json::to_string(&entry).expect("JSON"));
+        text.push('\n');
+    }
+    file(dir, "t.jsonl", &text)
+}
+
+/// Issue "operator": the journal of a real node is stepped through like any other trace.
+#[test]
+fn the_journal_of_a_node_is_replayed() {
+    let dir = dir();
+    let journal_file = journal(&dir, |_| {});
+    let ran = sim(&["replay", &journal_file]);
+    assert_eq!(ran.code, ExitCode::Good, "{}", ran.out);
+    assert!(ran.out.ends_with("3 inputs of orders/3 to narad-2 as recorded\n"), "{}", ran.out);
+    assert!(ran.out.contains("1.000000 s  wake      deadline  narad-2  orders/3"), "{}", ran.out);
+    assert!(ran.out.contains("phase     locate"), "{}", ran.out);
+    let json = sim(&["replay", &journal_file, "--json"]).last();
+    assert_eq!((&json["inputs"], &json["same"]), (&3.into(), &true.into()));
+    let ran = sim(&["replay", &journal_file, "--break-on", "wake,nth=2"]);
+    assert_eq!(ran.code, ExitCode::Good);
+    assert!(ran.out.contains("orders/3 mover: Progress"), "{}", ran.out);
+
+    let other = journal(&dir, |entry| entry.effects += 9);
+    let ran = sim(&["replay", &other, "--quiet"]);
+    assert_eq!(ran.code, ExitCode::Unexpected, "{}", ran.out);
+    assert!(ran.out.contains("after 0 inputs that came out the same"), "{}", ran.out);
+    let text = std::fs::read_to_string(&other).expect("written").replace("\"Wake\"", "\"Sleep\"");
+    let ran = sim(&["replay", &file(&dir, "bad.jsonl", &text)]);
+    assert_eq!(ran.code, ExitCode::Usage);
+    assert!(ran.err.contains("line 2 is no input of a mover"), "{}", ran.err);
 }

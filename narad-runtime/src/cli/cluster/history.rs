@@ -1,8 +1,30 @@
 //! The last moves.
 
+use std::path::Path;
+
+use super::Desk;
 use super::words::lasts;
 use crate::cli::table::{bytes, render};
-use crate::service::{HistoryView, MoveEnd, PastMove, PastPhaseName};
+use crate::cli::{ExitCode, Failure};
+use crate::service::{HistoryView, MoveEnd, PastMove, PastPhaseName, Read};
+
+/// Writes down what the last move of a partition was told.
+pub(super) async fn trace(
+    desk: &mut Desk<'_>,
+    (topic, partition): &(String, u32),
+    file: Option<&Path>,
+) -> Result<(), Failure> {
+    let text = desk.client.journal(topic, *partition, Read::Barrier).await?;
+    let inputs = text.lines().count().saturating_sub(1);
+    let Some(file) = file else { return desk.terminal.write(text.as_bytes()) };
+    std::fs::write(file, &text).map_err(|error| {
+        let message = format!("{} cannot be written: {error}", file.display());
+        Failure::new(ExitCode::Usage, message)
+    })?;
+    let file = file.display();
+    desk.terminal.note(&format!("{inputs} inputs; look at them: narad-sim replay {file}"));
+    Ok(())
+}
 
 pub(super) fn show(width: u16, wide: bool, view: &HistoryView) -> String {
     let mut text = if view.moves.is_empty() {

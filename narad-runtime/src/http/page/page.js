@@ -4,14 +4,21 @@ const TOPICS_MAX = 50;
 const DOTS_MAX = 400;
 const $ = (id) => document.getElementById(id);
 
-// What a draining node owned when this page first saw it drain.
-const drainedFrom = new Map();
 let asked = 0;
 
+// Kept as long as this tab is open, and sent to this node only.
+const TOKEN = "narad-token";
+
+class Unknown extends Error {}
+
 async function get(path) {
-  const answer = await fetch(path, { cache: "no-store", signal: AbortSignal.timeout(5000) });
-  if (!answer.ok) throw new Error((await answer.json().catch(() => ({}))).error ?? answer.statusText);
-  return answer.json();
+  const token = sessionStorage.getItem(TOKEN);
+  const headers = token ? { authorization: `Bearer ${token}` } : {};
+  const answer = await fetch(path, { cache: "no-store", headers, signal: AbortSignal.timeout(5000) });
+  if (answer.ok) return answer.json();
+  const told = await answer.json().catch(() => ({}));
+  if (answer.status === 401 || answer.status === 403) throw new Unknown(told.error ?? answer.statusText);
+  throw new Error(told.error ?? answer.statusText);
 }
 
 function el(tag, { text, ...attributes } = {}, ...children) {
@@ -68,14 +75,27 @@ function fill(list, items) {
   if (!same) list.replaceChildren(...now);
 }
 
+// What a verdict says, and how loud. The node has judged; nothing is judged here.
+function said(verdict) {
+  switch (verdict.state) {
+    case "progressing": {
+      const { bytes: done, bytes_total: total, bytes_per_second: rate, eta_ms: eta } = verdict;
+      const left = eta === undefined || eta === null ? "" : `, ${seconds(eta / 1000)} left`;
+      return ["good", `${bytes(done)} of ${bytes(total)}${rate ? ` at ${bytes(rate)}/s` : ""}${left}`];
+    }
+    case "waiting": return ["warn", `waits: ${verdict.reason}; ${verdict.who}`];
+    case "blocked": return ["bad", `blocked: ${verdict.reason}; ${verdict.remedy}`];
+    case "done": return ["good", verdict.proof];
+    default: return ["warn", verdict.state];
+  }
+}
+
 function moveItem(move) {
   const { staged, total } = { staged: move.bytes_staged ?? 0, total: move.bytes_total ?? 0 };
   const part = total > 0 ? staged / total : move.phase ? 1 : 0;
-  const rate = move.bytes_per_second;
-  const left = rate && total > staged ? `, ${seconds((total - staged) / rate)} left` : "";
+  const [kind, text] = said(move.verdict ?? { state: "not begun" });
   const facts = [
-    move.phase,
-    total ? `${bytes(staged)} of ${bytes(total)}${rate ? ` at ${bytes(rate)}/s` : ""}${left}` : undefined,
+    move.phase, kind === "good" ? text : undefined,
     move.predicted_freeze_ms === undefined || move.predicted_freeze_ms === null
       ? undefined : `freeze of about ${move.predicted_freeze_ms} ms`,
   ].filter(Boolean).join(" · ");
@@ -86,17 +106,27 @@ function moveItem(move) {
       el("span", { text: move.from }), el("span", { class: "arrow", text: "→", "aria-label": "to" }),
       el("span", { text: move.to }),
       move.source_dead && el("span", { class: "pill bad", text: "source dead" })),
-    bar(part, `copied of ${label}`, Boolean(move.waiting)),
+    bar(part, `copied of ${label}`, kind !== "good"),
     el("p", { class: "soft", text: facts || "not begun" }),
-    move.waiting && el("p", { class: "warn", text: `waits: ${move.waiting}` }));
+    kind !== "good" && el("p", { class: kind, text }));
+}
+
+function drainItem(drain) {
+  const [kind, text] = said(drain.verdict ?? { state: "unknown" });
+  const { bytes: done = 0, bytes_total: total = 0 } = drain.verdict ?? {};
+  const left = drain.owned_partitions;
+  return el("li", { class: "card draining", tabindex: 0, "data-member": drain.member },
+    el("div", { class: "top" },
+      el("span", { class: "name", text: drain.member }),
+      el("span", { class: `pill ${kind}`, text: drain.verdict?.state ?? "unknown" }),
+      el("span", { class: "soft", text: left ? `${many(left, "partition")} still to leave` : "owns nothing any more" })),
+    bar(total > 0 ? done / total : left ? 0 : 1, `drained of ${drain.member}`, kind !== "good"),
+    el("p", { class: kind === "good" ? "soft" : kind, text }));
 }
 
 function nodeItem(member, owned, leaving) {
   const drains = member.draining && member.status === "alive";
   const dead = member.status === "dead";
-  if (drains) drainedFrom.set(member.id, Math.max(drainedFrom.get(member.id) ?? 0, member.owned_partitions));
-  else drainedFrom.delete(member.id);
-  const first = drainedFrom.get(member.id) ?? 0;
   const shown = owned.slice(0, DOTS_MAX).map(({ topic, partition }) => {
     const key = `${topic}/${partition}`;
     const dot = el("b", { title: key, class: dead ? "dead" : leaving.has(key) ? "leaving" : undefined });
@@ -115,10 +145,11 @@ function nodeItem(member, owned, leaving) {
       el("span", { class: "soft", text: member.leader ? "leader" : member.role })),
     el("p", { class: "soft", text: member.addr }),
     el("div", { class: "dots", role: "img", "aria-label": many(owned.length, "partition") }, ...shown),
-    el("p", { text: many(member.owned_partitions, "partition") + (flows ? ` · ${flows}` : "") }),
-    drains && bar(first ? (first - member.owned_partitions) / first : 1, `drained of ${member.id}`, false),
-    drains && el("p", { class: "soft", text: member.owned_partitions
-      ? `${member.owned_partitions} of ${first} still to leave` : "nothing is left; it is taken out next" }));
+    el("p", { class: "load", text: [
+      many(member.owned_partitions, "partition"),
+      member.bytes === undefined || member.bytes === null ? undefined : bytes(member.bytes),
+      flows || undefined,
+    ].filter(Boolean).join(" · ") }));
 }
 
 function topicItem(topic) {
@@ -135,31 +166,17 @@ function topicItem(topic) {
       notes.length > 0 && el("span", { class: dead ? "bad" : "soft", text: notes.join(", ") })));
 }
 
-function verdict(members, moves) {
-  const here = members.filter((member) => member.status !== "retired");
-  const dead = here.filter((member) => member.status === "dead");
-  const voters = here.filter((member) => member.role === "voter");
-  const waiting = moves.filter((move) => move.waiting);
-  const draining = here.filter((member) => member.draining && member.status === "alive");
-  if (!here.some((member) => member.leader)) return ["bad", "no leader: nothing changes hands until more than half of the voters run"];
-  const lost = dead.reduce((sum, member) => sum + member.owned_partitions, 0);
-  if (lost) return ["bad", `${many(lost, "partition")} on a dead node: ${dead.map((member) => member.id).join(", ")}; start it again`];
-  if (dead.length) return ["warn", `dead: ${dead.map((member) => member.id).join(", ")}`];
-  if (waiting.length) return ["warn", `${many(waiting.length, "move")} waiting: ${waiting[0].waiting}`];
-  if (draining.length) return ["good", `draining ${draining.map((member) => member.id).join(", ")}`];
-  if (moves.length) return ["good", `${many(moves.length, "move")} under way`];
-  return ["good", `all is well: ${many(here.length, "node")}, ${many(voters.length, "voter")}`];
-}
-
-// How far a move is, its destination tells; without a leader this node tells what it knows.
-function allMoves() {
-  return get("/v1/cluster/moves").catch(() => get("/v1/cluster/moves?stale=true"));
+// Everything that was decided before, or without a leader what this node knows.
+function status() {
+  return get("/v1/cluster/status").catch((error) => {
+    if (error instanceof Unknown) throw error;
+    return get("/v1/cluster/status?stale=true");
+  });
 }
 
 async function draw() {
-  const [{ members }, { moves }, { topics }] = await Promise.all([
-    get("/v1/cluster/members?stale=true"), allMoves(), get("/v1/topics?stale=true"),
-  ]);
+  const [view, { topics }] = await Promise.all([status(), get("/v1/topics?stale=true")]);
+  const { members, moves, drains } = view;
   const shown = topics.slice(0, TOPICS_MAX);
   const detailed = await Promise.all(shown.map((topic) => get(`/v1/topics/${encodeURIComponent(topic.name)}`)
     .catch(() => ({ ...topic, routes: [] }))));
@@ -170,9 +187,15 @@ async function draw() {
   const leaving = new Set(moves.map((move) => `${move.topic}/${move.partition}`));
   const here = members.filter((member) => member.status !== "retired")
     .sort((one, other) => one.id.localeCompare(other.id, undefined, { numeric: true }));
-  const [kind, text] = verdict(members, moves);
+  const [kind, text] = said(view.verdict);
   $("verdict").className = kind;
+  $("verdict").dataset.state = view.verdict.state;
   if ($("verdict").textContent !== text) $("verdict").textContent = text;
+  const next = view.next ?? [];
+  $("next-part").hidden = next.length === 0;
+  fill($("next"), next.map((line) => [line, el("li", { class: "card", tabindex: 0, text: line })]));
+  $("drains-part").hidden = drains.length === 0;
+  fill($("drains"), drains.map((drain) => [drain.member, drainItem(drain)]));
   $("moves-count").textContent = moves.length || "";
   $("no-moves").hidden = moves.length > 0;
   fill($("moves"), moves.map((move) => [`${move.topic}/${move.partition}`, moveItem(move)]));
@@ -181,20 +204,44 @@ async function draw() {
   $("topics-count").textContent = topics.length > shown.length ? `${shown.length} of ${topics.length}` : topics.length || "";
   $("no-topics").hidden = topics.length > 0;
   fill($("topics"), detailed.map((topic) => [topic.name, topicItem(topic)]));
-  $("seen").textContent = `as this node sees it at ${new Date().toLocaleTimeString()}`;
+  $("seen").textContent = `as ${view.member} sees it at ${new Date().toLocaleTimeString()}`;
+}
+
+// Asks who is there; whatever was shown before is nobody's business any more.
+function ask(error) {
+  const had = sessionStorage.getItem(TOKEN);
+  sessionStorage.removeItem(TOKEN);
+  $("who").hidden = false;
+  document.querySelector("main").hidden = true;
+  $("refused").textContent = had ? error.message : "";
+  $("verdict").className = "warn";
+  $("verdict").textContent = "this node wants to know who is asking";
+  if (document.activeElement === document.body) $("token").focus();
+}
+
+$("who").addEventListener("submit", (event) => {
+  event.preventDefault();
+  sessionStorage.setItem(TOKEN, $("token").value.trim());
+  $("token").value = "";
+  refresh();
+});
+
+async function refresh() {
+  try {
+    await draw();
+    $("who").hidden = true;
+    document.querySelector("main").hidden = false;
+    document.body.dataset.drawn = asked;
+  } catch (error) {
+    if (error instanceof Unknown) return ask(error);
+    $("verdict").className = "bad";
+    $("verdict").textContent = `this node does not answer: ${error.message}`;
+  }
 }
 
 async function tick() {
   asked += 1;
-  if (!$("paused").checked && !document.hidden) {
-    try {
-      await draw();
-      document.body.dataset.drawn = asked;
-    } catch (error) {
-      $("verdict").className = "bad";
-      $("verdict").textContent = `this node does not answer: ${error.message}`;
-    }
-  }
+  if (!$("paused").checked && !document.hidden && $("who").hidden) await refresh();
   setTimeout(tick, EVERY_MS);
 }
 

@@ -10,7 +10,8 @@ use std::time::Duration;
 use bytes::BytesMut;
 use tokio::sync::{Mutex, MutexGuard, Notify};
 
-use super::socket::{self, OwnedWriteHalf};
+use super::socket;
+use crate::net::stream::WriteHalf;
 
 /// One connection's writing end, while there is one.
 #[derive(Debug, Default)]
@@ -21,7 +22,7 @@ pub(super) struct Desk {
 
 #[derive(Debug, Default)]
 struct Open {
-    half: Option<OwnedWriteHalf>,
+    half: Option<WriteHalf>,
     version: u8,
     /// What is to be written next.
     buffer: BytesMut,
@@ -32,7 +33,7 @@ struct Open {
 pub(super) struct Turn<'a>(MutexGuard<'a, Open>);
 
 impl Desk {
-    pub(super) async fn open(&self, half: OwnedWriteHalf, version: u8) {
+    pub(super) async fn open(&self, half: WriteHalf, version: u8) {
         let mut open = self.open.lock().await;
         *open = Open { half: Some(half), version, buffer: BytesMut::new() };
     }

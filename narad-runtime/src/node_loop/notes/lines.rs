@@ -1,9 +1,11 @@
 //! Log lines. Topics and members are called by the names that people gave them, with the numbers that
 //! the rest of the log knows them by beside.
 
+use std::collections::BTreeMap;
+
 use narad_core::controller::Change;
 use narad_core::dispatch::SendFault;
-use narad_core::ids::{NodeId, PartitionId, TopicId};
+use narad_core::ids::{MoveId, NodeId, PartitionId, TopicId};
 use narad_core::metastore::State;
 use narad_core::mover::Freeze;
 use narad_core::node::{Node, Note};
@@ -16,6 +18,8 @@ pub(in crate::node_loop) struct Lines {
     is_dead: bool,
     /// Whether it has been said that this node was removed.
     is_removed: bool,
+    /// The moves that a leader has told of, since they were not over.
+    decided: BTreeMap<PartitionId, MoveId>,
 }
 
 impl Lines {
@@ -32,11 +36,45 @@ impl Lines {
         }
     }
 
+    /// Tells on the leader which moves have been decided and which are over, each under its own id.
+    pub(in crate::node_loop) fn applied(&mut self, node: &Node) {
+        if node.leader() != Some(node.identity().node) {
+            self.decided.clear();
+            return;
+        }
+        let (state, names) = (node.state(), Names(node.state()));
+        for id in state.targeted() {
+            let Some(row) = state.assignment(id) else { continue };
+            let known = self.decided.insert(id, row.move_id);
+            let Some(to) = row.target.filter(|_| known != Some(row.move_id)) else { continue };
+            names.in_move(id, || {
+                tracing::info!(
+                    partition = names.partition(id), %id, from = names.node(row.owner),
+                    to = names.node(to), "a move is decided"
+                )
+            });
+        }
+        let is_over =
+            |id: &PartitionId| state.assignment(*id).is_none_or(|row| row.target.is_none());
+        for (id, move_id) in self.decided.extract_if(.., |id, _| is_over(id)) {
+            let owner = state.assignment(id).map(|row| names.node(row.owner));
+            move_span(&move_name(&names, id, move_id)).in_scope(|| {
+                tracing::info!(
+                    partition = names.partition(id), %id, owner, "a move is over"
+                )
+            });
+        }
+    }
+
     pub(in crate::node_loop) fn log(&mut self, note: &Note, node: &Node) {
         let names = Names(node.state());
         match note {
-            Note::Mover(partition, note) => log_mover(&names, *partition, note),
-            Note::Handoff(partition, note) => log_handoff(&names, *partition, note),
+            Note::Mover(partition, note) => names.in_move(*partition, || {
+                log_mover(&names, *partition, note);
+            }),
+            Note::Handoff(partition, note) => names.in_move(*partition, || {
+                log_handoff(&names, *partition, note);
+            }),
             Note::Host(id, host::Note::Unavailable(fault)) => tracing::error!(
                 partition = names.partition(*id), %id, %fault,
                 "a partition of this node cannot be served"
@@ -92,6 +130,16 @@ impl Lines {
     }
 }
 
+/// The span of one move. Its id is the same on source, destination and leader: the partition by name,
+/// and the number of the plan.
+fn move_span(id: &str) -> tracing::Span {
+    tracing::info_span!("move", id)
+}
+
+fn move_name(names: &Names<'_>, partition: PartitionId, move_id: MoveId) -> String {
+    format!("{}#{move_id}", names.partition(partition))
+}
+
 /// What ids are called.
 struct Names<'a>(&'a State);
 
@@ -102,6 +150,15 @@ impl Names<'_> {
 
     fn partition(&self, id: PartitionId) -> String {
         format!("{}/{}", self.topic(id.topic), id.index)
+    }
+
+    /// Does something in the span of the move that a partition makes, or has just made.
+    fn in_move(&self, id: PartitionId, work: impl FnOnce()) {
+        let Some(row) = self.0.assignment(id) else { return work() };
+        // What ends a move has counted its number up already.
+        let passed = if row.target.is_some() { 0 } else { 1 };
+        let move_id = MoveId(row.move_id.0.saturating_sub(passed));
+        move_span(&move_name(self, id, move_id)).in_scope(work);
     }
 
     fn node(&self, id: NodeId) -> String {

@@ -18,9 +18,10 @@ use crate::broker::{Seat, Slot, SlotError, Watch};
 use crate::client::{Client, ClientOptions};
 use crate::log::LogError;
 use crate::service::{
-    AckSet, Fetched, Handed, OffsetsOf, OffsetsView, Position, Read, Reserve, Route, ServiceError,
-    Settle, Settled, Ticket,
+    AckSet, Fetched, Handed, HandedRecord, OffsetsOf, OffsetsView, Position, Read, Reserve, Route,
+    ServiceError, Settle, Settled, Ticket,
 };
+use crate::tls::ClientTls;
 
 impl NodeService {
     /// Makes durable where consumers stand; what cannot be is delivered again.
@@ -103,6 +104,9 @@ impl NodeService {
             let is_over = Instant::now() >= until;
             match tried {
                 Ok(taken) if !taken.handed.records.is_empty() || is_over => {
+                    let again = |one: &&HandedRecord| one.delivery.0 > 1;
+                    let again = taken.handed.records.iter().filter(again).count();
+                    self.steering.metrics.redelivered(again as u64);
                     return Ok(taken.deliver());
                 }
                 // Others are to acknowledge something first: that may be soon.
@@ -238,7 +242,7 @@ impl NodeService {
         }
         let asked = elsewhere
             .into_iter()
-            .map(async |(addr, wanted)| (ask_offsets(&addr, topic).await, wanted));
+            .map(async |(addr, wanted)| (ask_offsets(&addr, topic, self.tls()).await, wanted));
         for (told, wanted) in join_all(asked).await {
             for at in wanted {
                 add_offsets(&mut views[at], told.as_deref());
@@ -324,11 +328,13 @@ fn settle_now(slot: &Slot, ticket: Ticket, how: Settle) -> Settled {
 
 /// Asks another node where the consumers of its partitions stand; gives up soon, since it may be
 /// dead.
-async fn ask_offsets(addr: &str, topic: &str) -> Option<Vec<OffsetsView>> {
+async fn ask_offsets(addr: &str, topic: &str, tls: Option<&ClientTls>) -> Option<Vec<OffsetsView>> {
     const PATIENCE: Duration = Duration::from_secs(1);
     let options = ClientOptions {
         connect_timeout: PATIENCE,
         request_timeout: PATIENCE,
+        token: crate::http::presented(),
+        tls: tls.cloned(),
         ..ClientOptions::default()
     };
     let client = Client::new(vec![addr.parse().ok()?], options);

@@ -90,7 +90,7 @@ impl NodeService {
         };
         let others = self.look(Read::Stale, others).await?;
         let asked = others.into_iter().map(async |(name, addr)| {
-            let told = match client(&addr, PATIENCE) {
+            let told = match client(&addr, PATIENCE, self.tls()) {
                 Some(client) => client.node().await.ok(),
                 None => None,
             };

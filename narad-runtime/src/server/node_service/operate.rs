@@ -78,6 +78,15 @@ impl Operate for NodeService {
         self.explain_view(topic, partition).await
     }
 
+    async fn journal(
+        &self,
+        topic: &str,
+        partition: u32,
+        read: Read,
+    ) -> Result<String, ServiceError> {
+        self.journal_text(topic, partition, read).await
+    }
+
     async fn history(&self, read: Read) -> Result<HistoryView, ServiceError> {
         self.history_view(read).await
     }
@@ -108,7 +117,7 @@ impl NodeService {
             return Ok(view);
         }
         let asked = others.into_iter().map(async |(name, addr): (Name, Option<String>)| {
-            let told = match addr.and_then(|addr| client(&addr, PATIENCE)) {
+            let told = match addr.and_then(|addr| client(&addr, PATIENCE, self.tls())) {
                 Some(client) => client.history(Read::Stale).await.ok(),
                 None => None,
             };

@@ -53,7 +53,7 @@ impl NodeService {
         };
         let leader = self.look(read, leader).await?;
         if let (Read::Barrier, Some(addr)) = (read, leader)
-            && let Some(client) = client(&addr, PATIENCE)
+            && let Some(client) = client(&addr, PATIENCE, self.tls())
             && let Ok(plan) = client.plan(Read::Stale).await
         {
             return Ok(plan);

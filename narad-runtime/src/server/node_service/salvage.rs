@@ -15,6 +15,7 @@ use crate::service::{
     AcceptedView, LossCause, NewLoss, QuarantinedView, Read, ReceiptView, SalvageView, ServiceError,
 };
 use crate::store::{Receipt, StoreError, Trashed, What};
+use crate::tls::ClientTls;
 
 /// How long another member may take to show its quarantine.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
@@ -67,7 +68,7 @@ impl NodeService {
             return Ok(view);
         }
         let asked = others.into_iter().map(|(name, addr)| async move {
-            let told = match client(&addr, PATIENCE) {
+            let told = match client(&addr, PATIENCE, self.tls()) {
                 Some(client) => client.salvage(Read::Stale).await.ok(),
                 None => None,
             };
@@ -130,17 +131,19 @@ impl NodeService {
         match self.look(Read::Stale, find).await? {
             (true, _) => Ok(None),
             (false, None) => Err(ServiceError::UnknownMember(member.to_owned())),
-            (false, Some(addr)) => client(&addr, patience)
+            (false, Some(addr)) => client(&addr, patience, self.tls())
                 .map(Some)
                 .ok_or_else(|| ServiceError::Internal(format!("{addr} is no address"))),
         }
     }
 }
 
-pub(super) fn client(addr: &str, patience: Duration) -> Option<Client> {
+pub(super) fn client(addr: &str, patience: Duration, tls: Option<&ClientTls>) -> Option<Client> {
     let options = ClientOptions {
         connect_timeout: PATIENCE,
         request_timeout: patience,
+        token: crate::http::presented(),
+        tls: tls.cloned(),
         ..ClientOptions::default()
     };
     Some(Client::new(vec![addr.parse().ok()?], options))

@@ -1,8 +1,9 @@
 //! The whole cluster on one page, with a verdict and what to do next.
 
 use narad_core::controller::limits;
+use narad_core::controller::stopping::Quorum;
 use narad_core::ids::{Name, NodeId};
-use narad_core::metastore::{State, Status};
+use narad_core::metastore::State;
 use narad_core::node::Node;
 use narad_core::plan::{self, Limits, Placement};
 
@@ -40,6 +41,9 @@ impl NodeService {
         }
         let views = leavers.iter().map(|one| one.view(&view.moves, OwnWord::of(&told, &one.name)));
         view.drains = views.collect();
+        for member in &mut view.members {
+            member.bytes = told.bytes_of(&member.id);
+        }
         judge(&mut view);
         Ok(view)
     }
@@ -77,24 +81,11 @@ fn see(node: &Node) -> Seen {
     }
 }
 
-/// Returns who votes. During a joint change it is the half that has less to spare.
-pub(super) fn quorum(state: &State) -> QuorumView {
-    let configuration = state.configuration();
-    let half = |voters: &std::collections::BTreeSet<NodeId>| {
-        let known = |node: &NodeId| state.member(*node).map(|member| member.name.clone());
-        let is_alive = |node: &&NodeId| {
-            state.member(**node).is_some_and(|member| member.status == Status::Alive)
-        };
-        let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-        QuorumView {
-            voters: voters.iter().filter_map(known).collect(),
-            alive: count(voters.iter().filter(is_alive).count()),
-            needed: count(voters.len() / 2 + 1),
-        }
-    };
-    let (now, before) = (half(&configuration.voters), half(&configuration.voters_outgoing));
-    let to_spare = |half: &QuorumView| i64::from(half.alive) - i64::from(half.needed);
-    if before.voters.is_empty() || to_spare(&now) <= to_spare(&before) { now } else { before }
+/// Returns who votes, by name.
+fn quorum(state: &State) -> QuorumView {
+    let Quorum { voters, alive, needed } = Quorum::of(state);
+    let known = |node: &NodeId| state.member(*node).map(|member| member.name.clone());
+    QuorumView { voters: voters.iter().filter_map(known).collect(), alive, needed }
 }
 
 /// Gives the verdict on all of it, and says what to do next.

@@ -5,29 +5,15 @@
 //! that is nearly through, and the member whose vote is the last one that is needed. A stop for good
 //! takes the disk along, and is safe only once the member has been taken out (field fault 43).
 
-use narad_core::ids::NodeId;
-use narad_core::metastore::{State, Status};
+use std::time::Duration;
+
+use narad_core::controller::stopping::{Life, Objection, Standing};
 use narad_core::mover::Phase;
 use narad_core::node::Node;
 
 use super::NodeService;
 use super::advice::{Advice, NOBODY};
-use super::status::quorum;
-use crate::service::{Cause, MemberStatus, MoveView, Read, ServiceError, StopView};
-
-/// What the state says of the member.
-#[derive(Clone, Debug)]
-struct Facts {
-    id: NodeId,
-    status: MemberStatus,
-    takes_part: bool,
-    draining: bool,
-    leads: bool,
-    owned: u64,
-    /// Voters that would be left alive, and how many are needed, if it votes.
-    votes: Option<(u32, u32)>,
-    dead_timeout_s: u64,
-}
+use crate::service::{Cause, MoveView, Read, ServiceError, StopView};
 
 impl NodeService {
     pub(super) async fn stop_view(
@@ -38,10 +24,11 @@ impl NodeService {
         let wanted = member.to_owned();
         let look = move |node: &Node| facts(node, &wanted);
         let found = self.look(Read::Barrier, look).await?;
-        let (name, facts) = found.ok_or_else(|| ServiceError::UnknownMember(member.to_owned()))?;
+        let (name, facts, dead_timeout) =
+            found.ok_or_else(|| ServiceError::UnknownMember(member.to_owned()))?;
         let mut view =
             StopView { member: name, for_good, safe: true, reasons: Vec::new(), notes: Vec::new() };
-        if facts.status == MemberStatus::Retired && !facts.takes_part {
+        if facts.is_out() {
             return Ok(view);
         }
         let (moves, told) = self.moves_and_told().await?;
@@ -49,7 +36,7 @@ impl NodeService {
         let name = view.member.as_str();
         let against =
             if for_good { for_good_reasons(name, &facts) } else { reasons(name, &facts, &moves) };
-        let costs = if for_good { Vec::new() } else { notes(name, &facts, backlog) };
+        let costs = if for_good { Vec::new() } else { notes(name, &facts, backlog, dead_timeout) };
         view.safe = against.is_empty();
         view.reasons = against.into_iter().map(Advice::stop_reason).collect();
         view.notes = costs.into_iter().map(Advice::stop_reason).collect();
@@ -58,45 +45,22 @@ impl NodeService {
     }
 }
 
-fn facts(node: &Node, name: &str) -> Option<(narad_core::ids::Name, Facts)> {
+/// Returns a member's name, how it stands, and how long it may be silent.
+fn facts(node: &Node, name: &str) -> Option<(narad_core::ids::Name, Standing, Duration)> {
     let state = node.state();
     let retired = || state.members().filter(|one| one.name.as_str() == name).last();
     let member = state.member_named(name).or_else(retired)?;
-    let facts = Facts {
-        id: member.id,
-        status: match member.status {
-            _ if member.retired => MemberStatus::Retired,
-            Status::Alive => MemberStatus::Alive,
-            Status::Dead(_) => MemberStatus::Dead,
-        },
-        takes_part: state.configuration().contains(member.id),
-        draining: member.draining,
-        leads: node.leader() == Some(member.id),
-        owned: state.owned_count(member.id) as u64,
-        votes: votes(state, member.id),
-        dead_timeout_s: state.policy().dead_timeout.as_secs(),
-    };
-    Some((member.name.clone(), facts))
-}
-
-/// Returns how many voters would be left alive without a node, and how many are needed.
-fn votes(state: &State, node: NodeId) -> Option<(u32, u32)> {
-    let configuration = state.configuration();
-    let votes =
-        configuration.voters.contains(&node) || configuration.voters_outgoing.contains(&node);
-    let quorum = quorum(state);
-    votes.then(|| (quorum.alive.saturating_sub(1), quorum.needed))
+    let standing = Standing::of(state, node.leader(), member.id)?;
+    Some((member.name.clone(), standing, state.policy().dead_timeout))
 }
 
 /// Returns what speaks against a restart.
-fn reasons(name: &str, facts: &Facts, moves: &[MoveView]) -> Vec<Advice> {
+fn reasons(name: &str, facts: &Standing, moves: &[MoveView]) -> Vec<Advice> {
     let mut found = Vec::new();
-    if facts.status == MemberStatus::Dead {
+    if facts.life == Life::Dead {
         return found;
     }
-    if let Some((left, needed)) = facts.votes
-        && left < needed
-    {
+    if let Some(Objection::LastMajority { left, needed }) = facts.against_restart() {
         found.push(Advice::passes(
             Cause::LastMajority,
             format!("without {name} the voters alive would be {left}, and {needed} are needed"),
@@ -125,13 +89,19 @@ fn is_cutting_over(moved: &MoveView) -> bool {
     let phases =
         [Phase::Prepare, Phase::Drain, Phase::Verify, Phase::Install, Phase::Flip, Phase::Promote];
     let told = moved.phase.as_deref();
-    phases.iter().any(|phase| told == Some(phase.to_string().as_str()))
+    let found = phases.into_iter().find(|phase| told == Some(phase.to_string().as_str()));
+    found.is_some_and(Phase::is_cutting_over)
 }
 
 /// Returns what a restart costs, although it is safe.
-fn notes(name: &str, facts: &Facts, backlog: Option<u64>) -> Vec<Advice> {
+fn notes(
+    name: &str,
+    facts: &Standing,
+    backlog: Option<u64>,
+    dead_timeout: Duration,
+) -> Vec<Advice> {
     let mut found = Vec::new();
-    if facts.status == MemberStatus::Dead {
+    if facts.life == Life::Dead {
         let reason = format!("{name} has been declared dead already");
         found.push(Advice::passes(Cause::MemberDead, reason, "start it again"));
         return found;
@@ -150,7 +120,7 @@ fn notes(name: &str, facts: &Facts, backlog: Option<u64>) -> Vec<Advice> {
             format!(
                 "they stay on its disk; records for them wait at other nodes. After {} s it is \
                  declared dead",
-                facts.dead_timeout_s
+                dead_timeout.as_secs()
             ),
         ));
     }
@@ -165,22 +135,26 @@ fn notes(name: &str, facts: &Facts, backlog: Option<u64>) -> Vec<Advice> {
 }
 
 /// Returns what speaks against a stop that takes the disk along.
-fn for_good_reasons(name: &str, facts: &Facts) -> Vec<Advice> {
-    if facts.status == MemberStatus::Retired {
-        let reason = format!("{name} has been taken out, but still has a vote");
-        return Vec::from([Advice::passes(Cause::Voting, reason, NOBODY)]);
+fn for_good_reasons(name: &str, facts: &Standing) -> Vec<Advice> {
+    match facts.against_leaving() {
+        Some(Objection::StillVotes) => {
+            let reason = format!("{name} has been taken out, but still has a vote");
+            Vec::from([Advice::passes(Cause::Voting, reason, NOBODY)])
+        }
+        Some(Objection::NotRetired { owned }) => {
+            let reason = format!(
+                "{name} has not been taken out: its disk may hold records that nobody else has, \
+                 {owned} partitions among them"
+            );
+            let remedy = if facts.draining {
+                format!("narad cluster decommission {name} --wait shows how far it is")
+            } else {
+                format!("narad cluster decommission {name} --wait")
+            };
+            Vec::from([Advice::needed(Cause::NotRetired, reason, remedy)])
+        }
+        Some(Objection::LastMajority { .. }) | None => Vec::new(),
     }
-    let reason = format!(
-        "{name} has not been taken out: its disk may hold records that nobody else has, {} partitions \
-         among them",
-        facts.owned
-    );
-    let remedy = if facts.draining {
-        format!("narad cluster decommission {name} --wait shows how far it is")
-    } else {
-        format!("narad cluster decommission {name} --wait")
-    };
-    Vec::from([Advice::needed(Cause::NotRetired, reason, remedy)])
 }
 
 #[cfg(test)]

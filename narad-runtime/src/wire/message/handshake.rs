@@ -77,4 +77,5 @@ pub(crate) enum RefusedWhy {
     UnknownPurpose = 4,
     Busy = 5,
     NotServing = 6,
+    WrongIdentity = 7,
 }

@@ -32,6 +32,7 @@ pub(crate) fn welcome() -> impl Strategy<Value = Welcome> {
         Why::UnknownPurpose,
         Why::Busy,
         Why::NotServing,
+        Why::WrongIdentity,
         Why::Other,
     ][..];
     let accepted = (any::<u8>(), node(), any::<u128>(), uuid()).prop_map(

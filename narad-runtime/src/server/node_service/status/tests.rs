@@ -17,6 +17,7 @@ fn member(text: &str, status: MemberStatus, owned: u64) -> MemberView {
         owned_partitions: owned,
         inbound_moves: 0,
         outbound_moves: 0,
+        bytes: None,
     }
 }
 

@@ -1,16 +1,19 @@
+use narad_core::ids::NodeId;
+
 use super::*;
 use crate::server::node_service::draining::tests::moved;
 
-fn facts() -> Facts {
-    Facts {
+const SILENCE: Duration = Duration::from_secs(30);
+
+fn facts() -> Standing {
+    Standing {
         id: NodeId(4),
-        status: MemberStatus::Alive,
+        life: Life::Alive,
         takes_part: true,
         draining: false,
         leads: true,
         owned: 3,
         votes: Some((2, 2)),
-        dead_timeout_s: 30,
     }
 }
 
@@ -23,11 +26,11 @@ fn codes(found: &[Advice]) -> Vec<Cause> {
 }
 
 pub(in crate::server::node_service) fn causes() -> Vec<Cause> {
-    let lonely = Facts { votes: Some((1, 2)), ..facts() };
-    let retired = Facts { status: MemberStatus::Retired, ..facts() };
+    let lonely = Standing { votes: Some((1, 2)), ..facts() };
+    let retired = Standing { life: Life::Retired, ..facts() };
     [
         codes(&reasons("n4", &lonely, &[in_phase("n4", "n2", Phase::Flip)])),
-        codes(&notes("n4", &facts(), Some(9))),
+        codes(&notes("n4", &facts(), Some(9), SILENCE)),
         codes(&for_good_reasons("n4", &facts())),
         codes(&for_good_reasons("n4", &retired)),
     ]
@@ -38,22 +41,22 @@ pub(in crate::server::node_service) fn causes() -> Vec<Cause> {
 #[test]
 fn an_owner_and_a_leader_may_restart() {
     assert_eq!(reasons("n4", &facts(), &[]), []);
-    let costs = codes(&notes("n4", &facts(), Some(9)));
+    let costs = codes(&notes("n4", &facts(), Some(9), SILENCE));
     assert_eq!(costs, [Cause::Leads, Cause::OwnerDead, Cause::Backlog]);
-    let idle = Facts { leads: false, owned: 0, ..facts() };
-    assert_eq!(notes("n4", &idle, Some(0)), []);
+    let idle = Standing { leads: false, owned: 0, ..facts() };
+    assert_eq!(notes("n4", &idle, Some(0), SILENCE), []);
 }
 
 #[test]
 fn the_last_vote_that_is_needed_may_not() {
-    let lonely = Facts { votes: Some((1, 2)), ..facts() };
+    let lonely = Standing { votes: Some((1, 2)), ..facts() };
     assert_eq!(codes(&reasons("n4", &lonely, &[])), [Cause::LastMajority]);
-    let learner = Facts { votes: None, ..facts() };
+    let learner = Standing { votes: None, ..facts() };
     assert_eq!(reasons("n4", &learner, &[]), []);
     // Nobody waits for one that is dead already.
-    let dead = Facts { status: MemberStatus::Dead, ..lonely };
+    let dead = Standing { life: Life::Dead, ..lonely };
     assert_eq!(reasons("n4", &dead, &[]), []);
-    assert_eq!(codes(&notes("n4", &dead, None)), [Cause::MemberDead]);
+    assert_eq!(codes(&notes("n4", &dead, None, SILENCE)), [Cause::MemberDead]);
 }
 
 #[test]
@@ -80,6 +83,6 @@ fn neither_end_of_a_hand_over_may() {
 #[test]
 fn a_disk_stays_until_its_member_is_out() {
     assert_eq!(codes(&for_good_reasons("n4", &facts())), [Cause::NotRetired]);
-    let retired = Facts { status: MemberStatus::Retired, ..facts() };
+    let retired = Standing { life: Life::Retired, ..facts() };
     assert_eq!(codes(&for_good_reasons("n4", &retired)), [Cause::Voting]);
 }
