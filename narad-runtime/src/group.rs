@@ -231,8 +231,10 @@ impl<P: Part, A> Group<P, A> {
             if queue.waiting.is_empty() {
                 return;
             }
+            // Nobody comes again to a group that takes no tickets.
+            let gathers = !queue.is_closed;
             drop(queue);
-            self.write(&write, true);
+            self.write(&write, gathers);
         }
     }
 
@@ -245,7 +247,6 @@ impl<P: Part, A> Group<P, A> {
     pub(crate) fn close(&self) {
         self.lock().is_closed = true;
         self.changed.notify_all();
-        self.gathered.notify_all();
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue<P, A>> {
@@ -256,7 +257,7 @@ impl<P: Part, A> Group<P, A> {
 impl<P: Part, A> Queue<P, A> {
     /// Whether waiting for more would be of no use.
     fn has_gathered(&self, bytes_max: usize) -> bool {
-        self.waiting.len() >= self.expected || self.waiting_bytes >= bytes_max || self.is_closed
+        self.waiting.len() >= self.expected || self.waiting_bytes >= bytes_max
     }
 
     /// Takes from the front what may be written together.
