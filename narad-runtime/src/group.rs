@@ -6,8 +6,9 @@
 //!
 //! Producers that come again as soon as they are answered would fall into two halves, each of which
 //! waits for a write of the other. A write therefore gives those whom the last one has answered a
-//! moment to come again: half of what the last one took, and never more than [`PATIENCE_MAX`]. Whoever
-//! produces alone is held back once at most, after the others have gone.
+//! moment to come again: half of what the last one took and never more than [`PATIENCE_MAX`], counted
+//! from when all of them know. Whoever produces alone is held back once at most, after the others have
+//! gone.
 
 #[cfg(all(test, shuttle))]
 mod schedules;
@@ -80,6 +81,12 @@ struct Queue<P, A> {
     expected: usize,
     /// How long a write waits for so many.
     patience: Duration,
+    /// How many writes have ended whose producers do not all know.
+    answering: usize,
+    /// How many threads wait for anything to come. Telling nobody costs a system call as well.
+    idle: usize,
+    /// Whoever has its turn waits for more.
+    is_gathering: bool,
 }
 
 struct Waiting<P, A> {
@@ -105,6 +112,9 @@ impl<P: Part, A> Group<P, A> {
             is_closed: false,
             expected: 0,
             patience: Duration::ZERO,
+            answering: 0,
+            idle: 0,
+            is_gathering: false,
         };
         let (changed, gathered) = (Condvar::new(), Condvar::new());
         Self { limits, queue: Mutex::new(queue), changed, gathered }
@@ -150,11 +160,13 @@ impl<P: Part, A> Group<P, A> {
         queue.waiting_bytes += bytes;
         let reply = Reply(Arc::clone(&seat));
         queue.waiting.push_back(Waiting { part, bytes, takes_turns, reply });
-        if queue.is_writing && queue.has_gathered(self.limits.write_bytes_max) {
+        let is_gathered = queue.is_gathering && queue.has_gathered(self.limits.write_bytes_max);
+        let is_news = !takes_turns && queue.idle > 0;
+        drop(queue);
+        if is_gathered {
             self.gathered.notify_one();
         }
-        drop(queue);
-        if !takes_turns {
+        if is_news {
             self.changed.notify_one();
         }
         Ok(Ticket(seat))
@@ -184,21 +196,30 @@ impl<P: Part, A> Group<P, A> {
         let answers = write(parts);
         debug_assert_eq!(answers.len(), replies.len(), "one answer for each part");
         // The next turn has begun before anybody learns of this one.
-        drop(turn);
+        let _answering = turn.end();
         for (reply, answer) in replies.into_iter().zip(answers) {
             reply.give(answer);
         }
         true
     }
 
-    /// Waits a moment for those who may come again.
+    /// Waits a moment for those who may come again. Who has not been answered cannot come yet, so the
+    /// moment begins when all have been.
     fn gather<'a>(&self, mut queue: MutexGuard<'a, Queue<P, A>>) -> MutexGuard<'a, Queue<P, A>> {
-        let mut left = queue.patience;
         let begun = Instant::now();
-        while !left.is_zero() && !queue.has_gathered(self.limits.write_bytes_max) {
+        let (mut since, patience) = (begun, queue.patience);
+        while !patience.is_zero() && !queue.has_gathered(self.limits.write_bytes_max) {
+            if queue.answering > 0 && begun.elapsed() < PATIENCE_MAX {
+                since = Instant::now();
+            }
+            let left = patience.saturating_sub(since.elapsed());
+            if left.is_zero() {
+                break;
+            }
+            queue.is_gathering = true;
             let waited = self.gathered.wait_timeout(queue, left);
             queue = waited.unwrap_or_else(PoisonError::into_inner).0;
-            left = queue.patience.saturating_sub(begun.elapsed());
+            queue.is_gathering = false;
         }
         queue
     }
@@ -208,13 +229,17 @@ impl<P: Part, A> Group<P, A> {
         loop {
             let mut queue = self.lock();
             while queue.is_writing || (queue.waiting.is_empty() && !queue.is_closed) {
+                queue.idle += 1;
                 queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                queue.idle -= 1;
             }
             if queue.waiting.is_empty() {
                 return;
             }
+            // Nobody comes again to a group that takes no tickets.
+            let gathers = !queue.is_closed;
             drop(queue);
-            self.write(&write, true);
+            self.write(&write, gathers);
         }
     }
 
@@ -227,7 +252,6 @@ impl<P: Part, A> Group<P, A> {
     pub(crate) fn close(&self) {
         self.lock().is_closed = true;
         self.changed.notify_all();
-        self.gathered.notify_all();
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue<P, A>> {
@@ -238,7 +262,7 @@ impl<P: Part, A> Group<P, A> {
 impl<P: Part, A> Queue<P, A> {
     /// Whether waiting for more would be of no use.
     fn has_gathered(&self, bytes_max: usize) -> bool {
-        self.waiting.len() >= self.expected || self.waiting_bytes >= bytes_max || self.is_closed
+        self.waiting.len() >= self.expected || self.waiting_bytes >= bytes_max
     }
 
     /// Takes from the front what may be written together.
@@ -267,6 +291,32 @@ struct Turn<'a, P: Part, A> {
     begun: Instant,
 }
 
+impl<'a, P: Part, A> Turn<'a, P, A> {
+    /// Ends it, for producers who are about to be answered.
+    fn end(self) -> Answering<'a, P, A> {
+        self.group.lock().answering += 1;
+        Answering { group: self.group }
+    }
+}
+
+/// A write is over, and its producers learn of it.
+struct Answering<'a, P: Part, A> {
+    group: &'a Group<P, A>,
+}
+
+impl<P: Part, A> Drop for Answering<'_, P, A> {
+    fn drop(&mut self) {
+        let mut queue = self.group.lock();
+        queue.answering -= 1;
+        let is_awaited = queue.is_gathering;
+        drop(queue);
+        // From now on it counts how long it waits.
+        if is_awaited {
+            self.group.gathered.notify_one();
+        }
+    }
+}
+
 impl<P: Part, A> Drop for Turn<'_, P, A> {
     fn drop(&mut self) {
         let mut queue = self.group.lock();
@@ -278,8 +328,9 @@ impl<P: Part, A> Drop for Turn<'_, P, A> {
         let woken = if panicking() { usize::MAX } else { 1 };
         let next: Vec<Waker> =
             producers.filter_map(|waiting| waiting.reply.waker()).take(woken).collect();
+        let is_news = next.is_empty() && queue.idle > 0;
         drop(queue);
-        if next.is_empty() {
+        if is_news {
             self.group.changed.notify_one();
         }
         next.into_iter().for_each(Waker::wake);

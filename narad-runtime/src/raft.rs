@@ -26,7 +26,8 @@
 //!    no message but a leader's, which asks for entries to be made durable and promises nothing
 //!    (types of `turn.rs`). The leader's own copy counts once it is durable, like any other.
 //! 2. *One transaction a turn.* Entries, vote, snapshot, members and log truncation go together. A
-//!    turn that only learns what is committed has none: that is written with the next entries.
+//!    turn that only learns what is committed has none: that is written with the next change of the
+//!    members, vote or snapshot, and with entries once it is far ahead.
 //! 3. *Members belong to an index.* The members that a restart begins with are those as of the
 //!    snapshot; changes after it are applied again as their entries are handed out again.
 //! 4. *A peer cannot end the process.* What the library would panic on is refused by

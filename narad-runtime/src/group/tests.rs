@@ -126,6 +126,22 @@ fn a_write_waits_for_those_who_were_just_answered() {
     assert_eq!(ticket.wait(), Ok(1));
 }
 
+/// A group that takes no tickets any more has producers that take turns, and they gather as before.
+#[test]
+fn producers_who_take_turns_share_a_write_in_a_closed_group() {
+    let group = Items::new(LIMITS);
+    group.close();
+    {
+        let mut queue = group.lock();
+        (queue.expected, queue.patience) = (2, Duration::from_mins(1));
+    }
+    let both = thread::scope(|scope| {
+        let produce = || group.produce(Item(1, 1), count).unwrap();
+        [scope.spawn(produce), scope.spawn(produce)].map(|producer| producer.join().unwrap())
+    });
+    assert_eq!(both, [Ok(2), Ok(2)]);
+}
+
 /// Producers alone: none of them has a thread that writes for it.
 #[test]
 fn producers_hand_the_turn_on() {

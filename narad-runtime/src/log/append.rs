@@ -1,5 +1,6 @@
 //! The one writer of a log: frames, syncs, rolls.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -106,7 +107,9 @@ impl SegmentLog {
         let first = writer.next;
         writer.next = batch.end;
         self.publish(&writer, &batch, epoch);
-        Ok(Appended { first, end: batch.end })
+        let Batch { bytes, end, .. } = batch;
+        keep_buffer(bytes);
+        Ok(Appended { first, end })
     }
 
     /// Appends a control frame that carries `hwm`, which takes no offset.
@@ -269,6 +272,23 @@ struct Batch {
     newest_ms: Option<i64>,
 }
 
+/// Most bytes that a thread keeps for its next append.
+const BUFFER_MAX: usize = 1 << 20;
+
+thread_local! {
+    /// What the last append of this thread was encoded into, empty: memory that comes anew from the
+    /// system for each append costs more than what is written into it.
+    static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// Keeps a buffer for the next append of this thread.
+fn keep_buffer(mut bytes: Vec<u8>) {
+    if bytes.capacity() <= BUFFER_MAX {
+        bytes.clear();
+        BUFFER.set(bytes);
+    }
+}
+
 struct Encoder {
     segment: Offset,
     position: u64,
@@ -279,7 +299,8 @@ struct Encoder {
 impl Encoder {
     fn encode(&self, records: &[Record], sizes: &[usize], first: Offset) -> Batch {
         let payload: usize = sizes.iter().sum();
-        let bytes = Vec::with_capacity(payload + FRAME_HEADER * (1 + payload / PAYLOAD_TARGET));
+        let mut bytes = BUFFER.take();
+        bytes.reserve(payload + FRAME_HEADER * (1 + payload / PAYLOAD_TARGET));
         let mut batch = Batch { bytes, frames: Vec::new(), end: first, newest_ms: None };
         let mut rest = records;
         let mut sizes = sizes;

@@ -17,12 +17,16 @@ use protobuf::Message as _;
 use std::cell::Cell;
 use std::collections::VecDeque;
 
+/// How many entries may be committed of which the disk does not say so. Larger leaves a node that
+/// starts without a leader further behind; smaller makes more transactions larger.
+const COMMIT_AHEAD_MAX: u64 = 64;
+
 /// What the library sees of this node's durable state.
 pub(super) struct Log<S> {
     store: S,
     hard_state: HardState,
-    /// Whether the commit index in `hard_state` is newer than the durable one.
-    commit_unsaved: bool,
+    /// The commit index that is durable; that in `hard_state` may be newer.
+    durable_commit: LogIndex,
     truncated: Position,
     entries: VecDeque<Entry>,
     snapshot: Option<Snapshot>,
@@ -39,7 +43,7 @@ impl<S: RaftStore> Log<S> {
         let mut log = Self {
             store,
             hard_state: loaded.hard_state,
-            commit_unsaved: false,
+            durable_commit: loaded.hard_state.commit,
             truncated: loaded.truncated,
             entries,
             snapshot: loaded.snapshot,
@@ -71,21 +75,28 @@ impl<S: RaftStore> Log<S> {
         self.peer_wants_snapshot.get()
     }
 
-    /// Notes a commit index, to be made durable with whatever is written next.
+    /// Notes a commit index, to be made durable with the next change of the members, vote or snapshot.
     ///
-    /// Losing it costs nothing, as long as it is written with every entry that follows it: a node
-    /// that holds a change of the members in its log then knows all earlier ones to be committed,
-    /// and never stands for election with members that are two changes old.
+    /// Losing it costs nothing, as long as it is written with every change of the members that follows
+    /// it: a node that holds one in its log then knows all earlier ones to be committed, and never
+    /// stands for election with members that are two changes old. Other entries leave it alone, since
+    /// a transaction that only adds to the log touches fewer pages; but only so many of them, so that
+    /// a node which hears nobody after its start stands almost where it stood.
     pub(super) fn note_commit(&mut self, commit: u64) {
         if commit > self.hard_state.commit.0 {
             self.hard_state.commit = LogIndex(commit);
-            self.commit_unsaved = true;
         }
+    }
+
+    /// Whether so much has been committed since that was made durable that it is to be written with
+    /// plain entries, too.
+    pub(super) fn is_commit_far_ahead(&self) -> bool {
+        self.hard_state.commit.0.saturating_sub(self.durable_commit.0) >= COMMIT_AHEAD_MAX
     }
 
     /// Returns the hard state if its commit index is not durable yet.
     pub(super) fn unsaved_hard_state(&self) -> Option<HardState> {
-        self.commit_unsaved.then_some(self.hard_state)
+        (self.hard_state.commit > self.durable_commit).then_some(self.hard_state)
     }
 
     pub(super) fn hard_state(&self) -> HardState {
@@ -134,7 +145,7 @@ impl<S: RaftStore> Log<S> {
         }
         if let Some(hard_state) = batch.hard_state {
             self.hard_state = hard_state;
-            self.commit_unsaved = false;
+            self.durable_commit = hard_state.commit;
         }
         if let Some(snapshot) = batch.snapshot {
             self.snapshot = Some(snapshot);

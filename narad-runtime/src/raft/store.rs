@@ -48,6 +48,13 @@ pub struct HardState {
     pub commit: LogIndex,
 }
 
+impl HardState {
+    /// Whether both promise the same: term and vote.
+    pub(super) fn is_vote_of(self, other: Self) -> bool {
+        (self.term, self.vote) == (other.term, other.vote)
+    }
+}
+
 /// One place in the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {

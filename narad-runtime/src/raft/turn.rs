@@ -8,7 +8,7 @@
 use super::error::StoreError;
 use super::log::{self, Log};
 use super::store::{Batch, Cut, HardState, Position, RaftStore, Snapshot};
-use ::raft::eraftpb::{Entry, Message};
+use ::raft::eraftpb::{Entry, EntryType, Message};
 use ::raft::{RawNode, ReadState, Ready};
 use narad_core::planted::{Bug, is_planted};
 
@@ -49,8 +49,7 @@ impl Unsaved {
     /// lead that term once more with other entries.
     pub(super) fn speak_first<S: RaftStore>(&mut self, log: &Log<S>) -> Vec<Message> {
         let known = log.hard_state();
-        let same = |hs: HardState| (hs.term, hs.vote) == (known.term, known.vote);
-        if self.ready.hs().map(log::of_library_hard_state).is_none_or(same) {
+        if self.ready.hs().map(log::of_library_hard_state).is_none_or(|hs| hs.is_vote_of(known)) {
             self.ready.take_messages()
         } else {
             Vec::new()
@@ -69,15 +68,27 @@ impl Unsaved {
         let entries = self.ready.take_entries();
         let nothing_but_commit = !self.ready.must_sync() && offered.is_none();
         if nothing_but_commit {
-            // Any leader tells it again, so it waits for whatever is written next.
+            // Any leader tells it again, so it waits for whatever is written with it next.
             if let Some(HardState { commit, .. }) = hard_state {
                 log.note_commit(commit.0);
             }
             return Ok(Saved { ready: self.ready, snapshot: None });
         }
+        // Term and vote are durable before anybody hears of them. What is committed is told again, so
+        // it goes along only with what needs it: see `Log::note_commit`.
+        let known = log.hard_state();
+        let only_commit = hard_state.is_none_or(|hs| hs.is_vote_of(known));
+        if let (true, Some(HardState { commit, .. })) = (only_commit, hard_state) {
+            log.note_commit(commit.0);
+        }
+        let may_wait = only_commit
+            && received.is_none()
+            && offered.is_none()
+            && !entries.iter().any(changes_members)
+            && !log.is_commit_far_ahead();
         let mut batch = Batch {
             entries: entries.iter().map(log::encode).collect::<Result<_, _>>()?,
-            hard_state: hard_state.or_else(|| log.unsaved_hard_state()),
+            hard_state: hard_state.or_else(|| log.unsaved_hard_state()).filter(|_| !may_wait),
             must_sync: self.ready.must_sync() && !is_planted(Bug::RaftNotDurable),
             ..Batch::default()
         };
@@ -93,6 +104,10 @@ impl Unsaved {
         log.commit(batch, entries)?;
         Ok(Saved { ready: self.ready, snapshot: received })
     }
+}
+
+fn changes_members(entry: &Entry) -> bool {
+    entry.get_entry_type() != EntryType::EntryNormal
 }
 
 /// Makes a snapshot of this node's own durable in a transaction of its own.

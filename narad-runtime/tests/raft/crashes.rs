@@ -167,3 +167,61 @@ fn a_single_voter_and_its_learner_never_differ() {
         }
     }
 }
+
+/// Entries alone leave the commit index where it is, but for so many of them, and any leader tells it
+/// again: what everybody has lost of it comes back with the next election.
+#[test]
+fn the_commit_index_is_written_now_and_then_and_found_again() {
+    let mut cluster = Cluster::new(&[1, 2, 3], 31);
+    for k in 0..200_u8 {
+        cluster.commit(&[k]);
+    }
+    cluster.agree(&[1, 2, 3]);
+    for id in [1, 2, 3] {
+        let commit = cluster.raft(id).status().commit.0;
+        let durable = cluster.node(id).disk.durable().hard_state.commit.0;
+        assert!(durable + 65 >= commit, "{durable} of {commit} at {id}");
+        assert!(durable + 1 < commit, "not each entry writes it: {durable} of {commit} at {id}");
+    }
+    for id in [1, 2, 3] {
+        cluster.crash(id);
+    }
+    for id in [1, 2, 3] {
+        cluster.restart(id);
+    }
+    cluster.commit(&[200]);
+    cluster.agree(&[1, 2, 3]);
+    let all: Vec<Vec<u8>> = (0..=200_u8).map(|k| vec![k]).collect();
+    assert_eq!(cluster.machine(1).entries, all);
+}
+
+/// Whoever holds a change of the members knows after any crash that all earlier ones are committed:
+/// with members that are two changes old, two majorities could have nobody in common.
+#[test]
+fn a_change_of_the_members_brings_along_what_was_committed_before_it() {
+    let mut cluster = Cluster::new(&[1, 2, 3], 32);
+    cluster.commit(b"before");
+    for (context, learner) in [("first", 4), ("second", 5)] {
+        let change = ConfigurationChange {
+            steps: vec![MemberChange::AddLearner(n(learner))],
+            context: context.as_bytes().to_vec(),
+        };
+        cluster.until("the change", |c| {
+            let Some(leader) = c.leader() else { return false };
+            let _ = c.raft(leader).configure(&change);
+            c.members(leader).is_member(n(learner))
+        });
+        cluster.commit(context.as_bytes());
+    }
+    for id in [1, 2, 3] {
+        cluster.crash(id);
+    }
+    for id in [1, 2, 3] {
+        cluster.restart(id);
+        // It has heard nobody: it knows only what its own disk says.
+        assert!(
+            cluster.members(id).is_member(n(4)),
+            "{id} stands with the members of the first change"
+        );
+    }
+}

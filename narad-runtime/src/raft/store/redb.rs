@@ -16,7 +16,7 @@ use narad_core::ids::{LogIndex, NodeId};
 use prost::Message;
 use redb::{
     Database, DatabaseError, Durability, ReadableDatabase, ReadableTable, StorageError, Table,
-    TableDefinition, TableError,
+    TableDefinition, TableError, WriteTransaction,
 };
 use std::fs::{self, File};
 use std::io;
@@ -166,17 +166,10 @@ impl RedbStore {
             transaction.set_durability(Durability::None)?;
         }
         {
-            let mut meta = transaction.open_table(META)?;
             let mut log = transaction.open_table(LOG)?;
             match batch.cut {
-                Some(Cut::Prefix(at)) => {
-                    log.retain_in(..=at.index.0, |_, _| false)?;
-                    put(&mut meta, KEY_TRUNCATED, &PositionRecord::of(at))?;
-                }
-                Some(Cut::Whole(at)) => {
-                    log.retain_in::<u64, _>(.., |_, _| false)?;
-                    put(&mut meta, KEY_TRUNCATED, &PositionRecord::of(at))?;
-                }
+                Some(Cut::Prefix(at)) => log.retain_in(..=at.index.0, |_, _| false)?,
+                Some(Cut::Whole(_)) => log.retain_in::<u64, _>(.., |_, _| false)?,
                 None => {}
             }
             if let Some(first) = batch.entries.first() {
@@ -190,14 +183,10 @@ impl RedbStore {
                 let value = (entry.position.term.0, &entry.bytes[..]);
                 log.insert(entry.position.index.0, value)?;
             }
-            if let Some(hard_state) = batch.hard_state {
-                put(&mut meta, KEY_HARD_STATE, &HardStateRecord::of(hard_state))?;
-            }
-            if let Some(snapshot) = &batch.snapshot {
-                put(&mut meta, KEY_SNAPSHOT, &SnapshotRecord::of(snapshot))?;
-                let mut data = transaction.open_table(SNAPSHOT)?;
-                data.insert(KEY_DATA, &snapshot.data[..])?;
-            }
+        }
+        // What most batches leave alone is not opened: it would be written again.
+        if batch.cut.is_some() || batch.hard_state.is_some() || batch.snapshot.is_some() {
+            write_meta(&transaction, batch)?;
         }
         transaction.commit()?;
         Ok(())
@@ -242,6 +231,22 @@ impl RaftStore for RedbStore {
     fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
         self.write(batch).map_err(|error| self.failed("committing to the raft store", error))
     }
+}
+
+fn write_meta(transaction: &WriteTransaction, batch: &Batch) -> Result<(), redb::Error> {
+    let mut meta = transaction.open_table(META)?;
+    if let Some(Cut::Prefix(at) | Cut::Whole(at)) = batch.cut {
+        put(&mut meta, KEY_TRUNCATED, &PositionRecord::of(at))?;
+    }
+    if let Some(hard_state) = batch.hard_state {
+        put(&mut meta, KEY_HARD_STATE, &HardStateRecord::of(hard_state))?;
+    }
+    if let Some(snapshot) = &batch.snapshot {
+        put(&mut meta, KEY_SNAPSHOT, &SnapshotRecord::of(snapshot))?;
+        let mut data = transaction.open_table(SNAPSHOT)?;
+        data.insert(KEY_DATA, &snapshot.data[..])?;
+    }
+    Ok(())
 }
 
 fn entry(index: u64, (term, bytes): (u64, &[u8])) -> LogEntry {
