@@ -15,7 +15,7 @@ use narad_core::time::Instant;
 use super::{Hands, Letter, NodeLoop, Observer, ReplyTo, Surroundings, Watcher, failpoint};
 use crate::clock::BootClock;
 use crate::ingress::Load;
-use crate::mind::{Input, Mind};
+use crate::mind::{Input, Mind, Pulse};
 use crate::raft::RaftStore;
 use crate::replica::{Actions, Replica, ReplicaError};
 
