@@ -219,11 +219,8 @@ impl StoreRig for Rig {
     }
 
     async fn power_loss(&self) {
-        let Some(store) = self.open.lock().await.take() else { return };
-        // Whoever has a hold of it lets go in a moment.
-        while Arc::strong_count(&store) > 1 {
-            tokio::task::yield_now().await;
-        }
+        // The last one that holds the store closes the file, and the kit holds it no more.
+        drop(self.open.lock().await.take());
     }
 }
 

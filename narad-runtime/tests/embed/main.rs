@@ -4,3 +4,8 @@ mod flawed_metastore;
 mod flawed_peer;
 mod flawed_store;
 mod nodes;
+#[cfg(feature = "raft")]
+mod raft;
+#[cfg(feature = "log")]
+mod segment_files;
+mod tcp;
