@@ -155,7 +155,9 @@ pub(in crate::embed) async fn scan(
             let log = name.to_owned();
             return Err(StoreFault::OutOfRange { log, offset: from });
         }
-        records.iter().take(most).for_each(|record| extents.push(record));
+        for record in records.iter().take(most) {
+            extents.push(record);
+        }
     }
     Ok(())
 }
