@@ -290,6 +290,13 @@ impl Surroundings for Hands {
     }
 }
 
+/// A node thread that panics drops its hands: nothing may be acknowledged behind it.
+impl Drop for Hands {
+    fn drop(&mut self) {
+        Surroundings::stop(self);
+    }
+}
+
 impl Parts {
     /// Hands a record to the metastore. Its fate shows when it is folded here.
     pub(super) async fn propose(&self, record: Record) -> bool {
@@ -399,11 +406,12 @@ impl Parts {
         let asking = cancel.run_until_cancelled(self.ask(source, question));
         let records = match asking.await.ok_or(Fault::Cancelled)? {
             Ok(Reply::Records(frames)) => unframe(frames).ok_or(Fault::Malformed)?,
-            Ok(Reply::NoRecords(CopyFault::NotServing)) => return Err(Fault::Unreachable),
+            Ok(Reply::NoRecords(CopyFault::NotServing)) | Err(CallFault::Unreachable) => {
+                return Err(Fault::Unreachable);
+            }
             Ok(Reply::NoRecords(CopyFault::Gone)) => return Err(Fault::ExtentGone),
             Ok(Reply::NoRecords(CopyFault::Failed)) => return Err(Fault::Refused(Refusal::Disk)),
             Ok(_) | Err(CallFault::Malformed) => return Err(Fault::Malformed),
-            Err(CallFault::Unreachable) => return Err(Fault::Unreachable),
             Err(CallFault::TimedOut) => return Err(Fault::TimedOut),
         };
         let reach = position.saturating_add(bytes);
