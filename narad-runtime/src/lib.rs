@@ -23,13 +23,17 @@
 //! | to run the command | the binary `narad` | `cli` |
 //! | whole nodes inside your program | `server::Server`, with `settings::Settings` | `cli` |
 //! | to produce and consume | `client::Client` | `http` |
+//! | nodes over your own log, database and connections | `embed::Narad` | `embed` |
+//! | to try those parts | `conformance` | `conformance` |
 //! | the API over a node of your own | `http::router` over a `service::Service` | `http` |
-//! | the machines over logs of your own | `store::PartitionStore`, or `narad_core` by itself | `log` |
+//! | your own segment files in a whole node | `store::PartitionStore` | `log` |
+//! | the machines by themselves | `narad_core` | |
 //! | the segment log by itself | `log`, over a `disk::Disk` | `log` |
 //! | a replicated log by itself | `raft::Raft`, over a `raft::RaftStore` | `raft` |
 //!
-//! `default` has all of them. `log` and `raft` are synchronous and link no async runtime; `net`
-//! brings tokio, `http` adds to it, and `cli` to that. The encodings in [`wire`] are always there.
+//! `default` has all of them but `conformance`. `log` and `raft` are synchronous and link no async
+//! runtime; `embed` brings tokio and neither of the two, `net` builds on all three, `http` adds to it, and
+//! `cli` to that. The encodings in [`wire`] are always there.
 //!
 //! # What is kept where
 //!

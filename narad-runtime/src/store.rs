@@ -58,7 +58,10 @@ pub use partition_log::PartitionLog;
 pub use segment_store::SegmentStore;
 pub use trash::{Swept, Trashed};
 
-/// The disk side of a node: every operation that a machine can ask for on a partition's files.
+/// The disk side of a node, for stores whose logs are files that can be copied as they are. A store of
+/// records, over whatever engine, is `embed::PartitionStore`, which is much smaller.
+///
+/// Every operation that a machine can ask for on a partition's files.
 ///
 /// Every method blocks. An operation that fails, or is cut short by a crash, leaves a state that
 /// [`recover`](Self::recover) classifies; all of them may be repeated.

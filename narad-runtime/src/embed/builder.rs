@@ -223,20 +223,19 @@ impl Starting<'_> {
     /// Sees to it that the cluster is founded, and that it agrees with what was given.
     async fn agree(&self, policy: &Policy, is_given: bool) -> Result<(), StartError> {
         let until = tokio::time::Instant::now() + self.patience;
+        let mut refused = None;
         loop {
             let reached = self.shared.barrier(self.metastore).await;
             if let Some(error) = self.shared.failed() {
                 return Err(error.into());
             }
             match reached {
-                Some(LogIndex(0)) => {
-                    self.propose(Record::Found(policy.clone())).await?;
-                }
+                Some(LogIndex(0)) => refused = self.propose(Record::Found(policy.clone())).await,
                 Some(_) => break,
                 None => {}
             }
             if tokio::time::Instant::now() >= until {
-                return Err(StartError::NoMetastore { doing: "a barrier" });
+                return Err(gave_up(refused, "a barrier"));
             }
             tokio::time::sleep(Self::PAUSE).await;
         }
@@ -252,6 +251,7 @@ impl Starting<'_> {
         addrs: &Addresses,
     ) -> Result<NodeId, StartError> {
         let until = tokio::time::Instant::now() + self.patience;
+        let mut refused = None;
         loop {
             if self.shared.barrier(self.metastore).await.is_some() {
                 let found = {
@@ -273,28 +273,36 @@ impl Starting<'_> {
                 let proposal = ProposalId { node: by, incarnation, sequence };
                 let (name, addrs) = (name.clone(), addrs.clone());
                 let command = Command::Join { name, store_uuid, addrs };
-                self.propose(Record::Entry(Entry { proposal, by, command })).await?;
+                refused = self.propose(Record::Entry(Entry { proposal, by, command })).await;
             }
             if let Some(error) = self.shared.failed() {
                 return Err(error.into());
             }
             if tokio::time::Instant::now() >= until {
-                return Err(StartError::NoMetastore { doing: "a join" });
+                return Err(gave_up(refused, "a join"));
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
 
-    async fn propose(&self, record: Record) -> Result<(), StartError> {
+    /// Proposes something that may be proposed again. Returns why it was refused, if it was.
+    async fn propose(&self, record: Record) -> Option<String> {
         let proposing = self.metastore.propose(record.to_bytes());
         match tokio::time::timeout(self.patience, proposing).await {
             Ok(Proposed::Applied(index)) => {
                 self.shared.reached(index).await;
-                Ok(())
+                None
             }
-            Ok(Proposed::Rejected { reason }) => Err(StartError::Rejected { reason }),
-            Ok(Proposed::Unknown) | Err(_) => Ok(()),
+            Ok(Proposed::Rejected { reason }) => Some(reason),
+            Ok(Proposed::Unknown) | Err(_) => None,
         }
+    }
+}
+
+fn gave_up(refused: Option<String>, doing: &'static str) -> StartError {
+    match refused {
+        Some(reason) => StartError::Rejected { reason },
+        None => StartError::NoMetastore { doing },
     }
 }
 

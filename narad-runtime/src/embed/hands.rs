@@ -290,6 +290,13 @@ impl Surroundings for Hands {
     }
 }
 
+/// A node thread that panics drops its hands: nothing may be acknowledged behind it.
+impl Drop for Hands {
+    fn drop(&mut self) {
+        Surroundings::stop(self);
+    }
+}
+
 impl Parts {
     /// Hands a record to the metastore. Its fate shows when it is folded here.
     pub(super) async fn propose(&self, record: Record) -> bool {

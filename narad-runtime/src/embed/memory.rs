@@ -180,19 +180,48 @@ impl Decided {
     }
 }
 
-#[async_trait]
-impl Metastore for MemoryMetastore {
-    async fn propose(&self, record: Bytes) -> Proposed {
+impl MemoryMetastore {
+    /// Puts a record at the end, and returns its place.
+    pub(super) fn push(&self, record: Bytes) -> LogIndex {
         let mut index = LogIndex(0);
         self.decided.send_modify(|decided| {
             decided.records.push(record);
             index = decided.last();
         });
-        Proposed::Applied(index)
+        index
+    }
+
+    /// Returns the place of the last record.
+    pub(super) fn last(&self) -> LogIndex {
+        self.decided.borrow().last()
+    }
+}
+
+/// For the replica of a metastore that keeps its records here.
+#[cfg(feature = "raft")]
+impl MemoryMetastore {
+    /// Returns all of it: what stands for the records up to an index, and the records after it.
+    pub(super) fn parts(&self) -> (LogIndex, Option<Bytes>, Vec<Bytes>) {
+        let decided = self.decided.borrow();
+        let state = decided.snapshot.as_ref().map(|(_, state)| state.clone());
+        (decided.first(), state, decided.records.clone())
+    }
+
+    /// Puts such parts in the place of everything.
+    pub(super) fn replace(&self, first: LogIndex, state: Option<Bytes>, records: Vec<Bytes>) {
+        let snapshot = state.map(|state| (first, state));
+        self.decided.send_replace(Decided { snapshot, records });
+    }
+}
+
+#[async_trait]
+impl Metastore for MemoryMetastore {
+    async fn propose(&self, record: Bytes) -> Proposed {
+        Proposed::Applied(self.push(record))
     }
 
     async fn barrier(&self) -> Option<LogIndex> {
-        Some(self.decided.borrow().last())
+        Some(self.last())
     }
 
     async fn watch(&self, after: LogIndex) -> Box<dyn Watch> {

@@ -1,0 +1,203 @@
+//! Power losses: between calls, and within them.
+
+use bytes::Bytes;
+use narad_core::ids::Offset;
+
+use super::{ATOMIC, DURABLE, NAMES, PREFIX, RECORDS, SHOWN, StoreRig, content, log, records};
+use crate::conformance::{Report, Violation};
+use crate::embed::{Kept, PartitionStore, StoreFault};
+
+/// Most writes of one call at which the power is cut.
+const WRITES_MAX: u64 = 64;
+
+/// One thing to do to a store that has two logs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Deed {
+    Create,
+    Append,
+    AppendMany,
+    Cut,
+    Note,
+    Rename,
+    Remove,
+}
+
+const DEEDS: [Deed; 7] = [
+    Deed::Create,
+    Deed::Append,
+    Deed::AppendMany,
+    Deed::Cut,
+    Deed::Note,
+    Deed::Rename,
+    Deed::Remove,
+];
+const A: &str = "s/1-0";
+const B: &str = "p/1-0/m1-n1-i1-a1";
+const C: &str = "p/2-0/m0-n1-i0-a0";
+
+type Content = [Option<(Kept, Vec<Bytes>)>; 3];
+
+impl Deed {
+    async fn prepare(store: &dyn PartitionStore) -> Result<(), StoreFault> {
+        store.create(A, Offset(3), Bytes::from_static(b"old")).await?;
+        store.append(A, Offset(3), &records(3..9)).await?;
+        store.create(C, Offset(0), Bytes::from_static(b"c")).await?;
+        store.append(C, Offset(0), &records(0..2)).await
+    }
+
+    async fn run(self, store: &dyn PartitionStore) -> Result<(), StoreFault> {
+        match self {
+            Self::Create => store.create(B, Offset(9), Bytes::from_static(b"new")).await,
+            Self::Append => store.append(A, Offset(9), &records(9..10)).await,
+            Self::AppendMany => store.append(A, Offset(9), &records(9..14)).await,
+            Self::Cut => store.cut(A, Offset(5)).await,
+            Self::Note => store.write_note(A, Bytes::from("new".repeat(2000))).await,
+            Self::Rename => store.rename(A, B).await,
+            Self::Remove => store.remove(A).await,
+        }
+    }
+
+    fn before() -> Content {
+        [log(3, records(3..9), "old"), None, log(0, records(0..2), "c")]
+    }
+
+    /// All that may be there if the deed was begun; the last one if it was done.
+    fn outcomes(self) -> Vec<Content> {
+        let [a, _, c] = Self::before();
+        let all = |records| log(3, records, "old");
+        let mut outcomes = vec![Self::before()];
+        match self {
+            Self::Create => outcomes.push([a, log(9, Vec::new(), "new"), c]),
+            Self::Append => outcomes.push([all(records(3..10)), None, c]),
+            Self::AppendMany => {
+                outcomes.extend((10..=14).map(|end| [all(records(3..end)), None, c.clone()]));
+            }
+            Self::Cut => outcomes.push([all(records(3..5)), None, c]),
+            Self::Note => {
+                outcomes.push([log(3, records(3..9), &"new".repeat(2000)), None, c]);
+            }
+            Self::Rename => outcomes.push([None, a, c]),
+            Self::Remove => outcomes.push([None, None, c]),
+        }
+        outcomes
+    }
+
+    const fn rule(self) -> &'static str {
+        match self {
+            Self::Append | Self::AppendMany => PREFIX,
+            Self::Rename => NAMES,
+            Self::Create | Self::Cut | Self::Note | Self::Remove => ATOMIC,
+        }
+    }
+}
+
+async fn whole(store: &dyn PartitionStore) -> Result<Content, StoreFault> {
+    Ok([content(store, A).await?, content(store, B).await?, content(store, C).await?])
+}
+
+/// Whatever has returned survives a power loss, and whatever is done after one works.
+pub(super) async fn survives(rig: &dyn StoreRig, report: &mut Report) -> Result<(), Violation> {
+    for deed in DEEDS {
+        rig.fresh().await;
+        let store = rig.open().await;
+        report.same(&Deed::prepare(&*store).await, &Ok(()), RECORDS, "preparing")?;
+        drop(store);
+        rig.power_loss().await;
+        let store = rig.open().await;
+        let found = whole(&*store).await;
+        report.same(&found, &Ok(Deed::before()), DURABLE, "a power loss after the preparation")?;
+        report.same(&deed.run(&*store).await, &Ok(()), RECORDS, "after a power loss")?;
+        drop(store);
+        rig.power_loss().await;
+        let store = rig.open().await;
+        let done = deed.outcomes().pop().expect("there is one");
+        let doing = format!("a power loss after {deed:?} had returned");
+        report.same(&whole(&*store).await, &Ok(done), DURABLE, &doing)?;
+    }
+    Ok(())
+}
+
+/// A call whose caller has lost interest, then a power loss.
+pub(super) async fn abandoned(rig: &dyn StoreRig, report: &mut Report) -> Result<(), Violation> {
+    for deed in DEEDS {
+        for polls in 1..4 {
+            rig.fresh().await;
+            let store = rig.open().await;
+            report.same(&Deed::prepare(&*store).await, &Ok(()), RECORDS, "preparing")?;
+            let mut call = Box::pin(deed.run(&*store));
+            for _ in 0..polls {
+                let polled = std::future::poll_fn(|context| {
+                    std::task::Poll::Ready(call.as_mut().poll(context).is_ready())
+                });
+                if polled.await {
+                    break;
+                }
+            }
+            drop(call);
+            let shown = whole(&*store).await;
+            drop(store);
+            rig.power_loss().await;
+            let store = rig.open().await;
+            judge(&*store, deed, shown, "its caller was gone", report).await?;
+        }
+    }
+    Ok(())
+}
+
+/// The power fails at every write to the medium.
+pub(super) async fn crashes(rig: &dyn StoreRig, report: &mut Report) -> Result<(), Violation> {
+    for deed in DEEDS {
+        for write in 0..WRITES_MAX {
+            rig.fresh().await;
+            let store = rig.open().await;
+            report.same(&Deed::prepare(&*store).await, &Ok(()), RECORDS, "preparing")?;
+            if !rig.power_loss_at(write).await {
+                report.skipped.push("a power loss within a call: the rig has no power_loss_at");
+                return Ok(());
+            }
+            let done = deed.run(&*store).await;
+            // Whoever still reads is told nothing that the power loss takes back.
+            let shown = whole(&*store).await;
+            drop(store);
+            rig.power_loss().await;
+            let store = rig.open().await;
+            if done.is_ok() {
+                let all = deed.outcomes().pop().expect("there is one");
+                let doing = format!("a power loss after {deed:?} had returned");
+                report.same(&whole(&*store).await, &Ok(all), DURABLE, &doing)?;
+                break;
+            }
+            report.crash_points += 1;
+            let when = format!("before write {write}");
+            judge(&*store, deed, shown, &when, report).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Judges what is there after a power loss in the midst of a deed.
+async fn judge(
+    store: &dyn PartitionStore,
+    deed: Deed,
+    shown: Result<Content, StoreFault>,
+    when: &str,
+    report: &mut Report,
+) -> Result<(), Violation> {
+    let found = whole(store).await;
+    let outcomes = deed.outcomes();
+    let is_one = found.as_ref().is_ok_and(|found| outcomes.contains(found));
+    report.check(is_one, deed.rule(), || {
+        let found: String = format!("{found:?}").chars().take(600).collect();
+        format!("after a power loss within {deed:?} ({when}) there is {found}")
+    })?;
+    if let (Ok(shown), Ok(found)) = (&shown, &found) {
+        let place = |content: &Content| outcomes.iter().position(|one| one == content);
+        report.check(place(shown) <= place(found), SHOWN, || {
+            format!("a reader saw what the power loss within {deed:?} ({when}) has taken back")
+        })?;
+    }
+    // And all of it still works.
+    let at = found.ok().and_then(|found| found[2].clone()).map_or(Offset(0), |(kept, _)| kept.end);
+    let appended = store.append(C, at, &records(2..3)).await;
+    report.same(&appended, &Ok(()), RECORDS, "appending after a power loss")
+}

@@ -1,0 +1,272 @@
+//! The battery for metastores: passed by those that are right, and failed by each that is not.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use narad_core::ids::LogIndex;
+use narad_runtime::conformance::{self, MetastoreRig};
+use narad_runtime::embed::memory::MemoryMetastore;
+use narad_runtime::embed::{Metastore, Proposed, Update, Watch};
+use tokio::sync::watch;
+
+/// What is wrong with a metastore.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flaw {
+    None,
+    /// A lost answer is taken for a refusal.
+    LostIsRejected,
+    /// A record that could not be sent is reported as decided.
+    AppliedWithoutContact,
+    /// A barrier is what this client has seen last.
+    BarrierIsLocal,
+    /// A watch that begins in the middle leaves one out.
+    WatchSkips,
+    /// A watch shows only what was there when it began.
+    WatchEnds,
+    /// Two proposals at the same time are told the same index.
+    SameIndexTwice,
+    /// A record that is there already is not decided again.
+    Deduplicates,
+    /// A crash takes the last record back.
+    ForgetsTheLast,
+    /// Indices begin anew behind a snapshot.
+    CountsAnew,
+    /// What follows a snapshot begins one too early.
+    RepeatsBehindSnapshot,
+}
+
+const FLAWS: [Flaw; 10] = [
+    Flaw::LostIsRejected,
+    Flaw::AppliedWithoutContact,
+    Flaw::BarrierIsLocal,
+    Flaw::WatchSkips,
+    Flaw::WatchEnds,
+    Flaw::SameIndexTwice,
+    Flaw::Deduplicates,
+    Flaw::ForgetsTheLast,
+    Flaw::CountsAnew,
+    Flaw::RepeatsBehindSnapshot,
+];
+
+#[derive(Clone, Debug, Default)]
+struct Decided {
+    snapshot: Option<(u64, Bytes)>,
+    records: Vec<Bytes>,
+}
+
+impl Decided {
+    fn first(&self) -> u64 {
+        self.snapshot.as_ref().map_or(0, |(index, _)| *index)
+    }
+
+    fn last(&self) -> u64 {
+        self.first() + self.records.len() as u64
+    }
+}
+
+/// One for all clients.
+#[derive(Debug)]
+struct Server {
+    decided: watch::Sender<Decided>,
+    flaw: Flaw,
+}
+
+#[derive(Debug)]
+struct Client {
+    server: Arc<Server>,
+    has_contact: AtomicBool,
+    loses_next: AtomicBool,
+    seen: Mutex<u64>,
+}
+
+#[async_trait]
+impl Metastore for Client {
+    async fn propose(&self, record: Bytes) -> Proposed {
+        let flaw = self.server.flaw;
+        if !self.has_contact.load(Ordering::Relaxed) {
+            return if flaw == Flaw::AppliedWithoutContact {
+                Proposed::Applied(LogIndex(self.server.decided.borrow().last() + 1))
+            } else {
+                Proposed::Unknown
+            };
+        }
+        let before = self.server.decided.borrow().last();
+        if flaw == Flaw::SameIndexTwice {
+            tokio::task::yield_now().await;
+        }
+        let mut index = 0;
+        self.server.decided.send_modify(|decided| {
+            let known = decided.records.iter().position(|known| *known == record);
+            if let (Flaw::Deduplicates, Some(at)) = (flaw, known) {
+                index = decided.first() + at as u64 + 1;
+                return;
+            }
+            decided.records.push(record);
+            index = decided.last();
+        });
+        if flaw == Flaw::SameIndexTwice {
+            index = before + 1;
+        }
+        *self.seen.lock().expect("nobody panics") = index;
+        if self.loses_next.swap(false, Ordering::Relaxed) {
+            return if flaw == Flaw::LostIsRejected {
+                Proposed::Rejected { reason: "no answer".to_owned() }
+            } else {
+                Proposed::Unknown
+            };
+        }
+        Proposed::Applied(LogIndex(index))
+    }
+
+    async fn barrier(&self) -> Option<LogIndex> {
+        if self.server.flaw == Flaw::BarrierIsLocal {
+            return Some(LogIndex(*self.seen.lock().expect("nobody panics")));
+        }
+        let has_contact = self.has_contact.load(Ordering::Relaxed);
+        has_contact.then(|| LogIndex(self.server.decided.borrow().last()))
+    }
+
+    async fn watch(&self, after: LogIndex) -> Box<dyn Watch> {
+        let mut at = after.0;
+        if self.server.flaw == Flaw::WatchSkips && at > 1 {
+            at += 1;
+        }
+        let (decided, flaw) = (self.server.decided.subscribe(), self.server.flaw);
+        let upto = (flaw == Flaw::WatchEnds).then(|| decided.borrow().last());
+        Box::new(Reader { decided, at, upto, flaw })
+    }
+
+    async fn compact(&self, index: LogIndex, state: Bytes) {
+        self.server.decided.send_modify(|decided| {
+            let passed = usize::try_from(index.0 - decided.first()).expect("it is small");
+            if passed <= decided.records.len() {
+                decided.records.drain(..passed);
+                decided.snapshot = Some((index.0, state));
+            }
+        });
+    }
+}
+
+struct Reader {
+    decided: watch::Receiver<Decided>,
+    at: u64,
+    upto: Option<u64>,
+    flaw: Flaw,
+}
+
+#[async_trait]
+impl Watch for Reader {
+    async fn next(&mut self) -> Option<Update> {
+        if self.upto.is_some_and(|upto| self.at >= upto) {
+            std::future::pending::<()>().await;
+        }
+        let at = self.at;
+        let decided = self.decided.wait_for(|decided| decided.last() > at).await.ok()?.clone();
+        if let Some((index, state)) = decided.snapshot.clone().filter(|(index, _)| at < *index) {
+            self.at = index;
+            if self.flaw == Flaw::RepeatsBehindSnapshot {
+                self.at -= 1;
+            }
+            return Some(Update::Snapshot { index: LogIndex(index), state });
+        }
+        self.at = at.max(decided.first()) + 1;
+        let mut index = self.at;
+        let record = decided.records[usize::try_from(index - decided.first() - 1).ok()?].clone();
+        if self.flaw == Flaw::CountsAnew {
+            index -= decided.first();
+        }
+        Some(Update::Record { index: LogIndex(index), record })
+    }
+}
+
+struct Rig {
+    flaw: Flaw,
+    server: Mutex<Arc<Server>>,
+    clients: Mutex<Vec<Arc<Client>>>,
+}
+
+impl Rig {
+    fn new(flaw: Flaw) -> Self {
+        let server = Mutex::new(Arc::new(Server { decided: watch::Sender::default(), flaw }));
+        Self { flaw, server, clients: Mutex::default() }
+    }
+
+    fn each(&self, act: impl Fn(&Client)) {
+        self.clients.lock().expect("nobody panics").iter().for_each(|client| act(client));
+    }
+}
+
+#[async_trait]
+impl MetastoreRig for Rig {
+    async fn fresh(&self) {
+        let (decided, flaw) = (watch::Sender::default(), self.flaw);
+        *self.server.lock().expect("nobody panics") = Arc::new(Server { decided, flaw });
+        self.clients.lock().expect("nobody panics").clear();
+    }
+
+    async fn client(&self) -> Arc<dyn Metastore> {
+        let client = Arc::new(Client {
+            server: Arc::clone(&*self.server.lock().expect("nobody panics")),
+            has_contact: AtomicBool::new(true),
+            loses_next: AtomicBool::new(false),
+            seen: Mutex::default(),
+        });
+        self.clients.lock().expect("nobody panics").push(Arc::clone(&client));
+        client
+    }
+
+    async fn restart(&self) -> bool {
+        if self.flaw == Flaw::ForgetsTheLast {
+            let server = Arc::clone(&*self.server.lock().expect("nobody panics"));
+            server.decided.send_modify(|decided| drop(decided.records.pop()));
+        }
+        true
+    }
+
+    async fn cut_off(&self, on: bool) -> bool {
+        self.each(|client| client.has_contact.store(!on, Ordering::Relaxed));
+        true
+    }
+
+    async fn lose_next_answer(&self) -> bool {
+        self.each(|client| client.loses_next.store(true, Ordering::Relaxed));
+        true
+    }
+}
+
+/// The metastore that comes with Narad.
+#[derive(Default)]
+struct InMemory(Mutex<MemoryMetastore>);
+
+#[async_trait]
+impl MetastoreRig for InMemory {
+    async fn fresh(&self) {
+        *self.0.lock().expect("nobody panics") = MemoryMetastore::default();
+    }
+
+    async fn client(&self) -> Arc<dyn Metastore> {
+        Arc::new(self.0.lock().expect("nobody panics").clone())
+    }
+}
+
+#[tokio::test]
+async fn metastores_that_are_right_pass() {
+    let report = conformance::metastore(&Rig::new(Flaw::None)).await.expect("it is right");
+    assert!(report.checks > 100, "{report:?}");
+    assert_eq!(report.skipped, Vec::<&str>::new());
+    let report = conformance::metastore(&InMemory::default()).await.expect("it is right");
+    assert_eq!(report.skipped.len(), 3, "{report:?}");
+}
+
+/// The kit finds each of many ways to be wrong (H2, H31, case F20). Time passes as fast as nothing is
+/// left to do, so that waiting for what never comes is short.
+#[tokio::test(start_paused = true)]
+async fn each_metastore_that_is_wrong_fails() {
+    for flaw in FLAWS {
+        let found = conformance::metastore(&Rig::new(flaw)).await;
+        let violation = found.expect_err(&format!("{flaw:?} passes"));
+        println!("{flaw:?}: {violation}");
+    }
+}

@@ -1,0 +1,331 @@
+//! The battery for stores: passed by one that is right, and failed by each that is not.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use narad_core::ids::Offset;
+use narad_runtime::conformance::{self, StoreRig};
+use narad_runtime::embed::{Kept, PartitionStore, StoreFault};
+
+/// What is wrong with a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flaw {
+    None,
+    /// Appends are acknowledged before they are on the medium.
+    AcknowledgesEarly,
+    /// A reader sees records that are not on the medium yet.
+    ShowsUnsynced,
+    /// A crash leaves half a record.
+    TearsRecords,
+    /// A crash leaves the last record of an append without those before it.
+    WritesBackwards,
+    CreateReplaces,
+    RenameReplaces,
+    /// A crash leaves the log under both names.
+    RenameCopies,
+    RenameForgetsNote,
+    OpenCreates,
+    AppendsAnywhere,
+    /// A crash leaves no note at all.
+    NoteInTwoSteps,
+    RemoveByPrefix,
+    CutIsForgotten,
+    NothingWhereOneIsTooLong,
+    PastTheEndIsEmpty,
+    RecreatedIsFull,
+    ListForgets,
+}
+
+const FLAWS: [Flaw; 17] = [
+    Flaw::AcknowledgesEarly,
+    Flaw::ShowsUnsynced,
+    Flaw::TearsRecords,
+    Flaw::WritesBackwards,
+    Flaw::CreateReplaces,
+    Flaw::RenameReplaces,
+    Flaw::RenameCopies,
+    Flaw::RenameForgetsNote,
+    Flaw::OpenCreates,
+    Flaw::AppendsAnywhere,
+    Flaw::NoteInTwoSteps,
+    Flaw::RemoveByPrefix,
+    Flaw::CutIsForgotten,
+    Flaw::NothingWhereOneIsTooLong,
+    Flaw::PastTheEndIsEmpty,
+    Flaw::RecreatedIsFull,
+    Flaw::ListForgets,
+];
+
+#[derive(Clone, Debug, Default)]
+struct Log {
+    start: u64,
+    records: Vec<Bytes>,
+    note: Bytes,
+}
+
+impl Log {
+    fn end(&self) -> Offset {
+        Offset(self.start + self.records.len() as u64)
+    }
+}
+
+type Logs = BTreeMap<String, Log>;
+
+/// A medium whose power can be cut, and what an open store has of it in memory.
+#[derive(Debug, Default)]
+struct Medium {
+    durable: Logs,
+    shown: Logs,
+    removed: Logs,
+    writes_left: Option<u64>,
+    is_dead: bool,
+}
+
+impl Medium {
+    /// Writes to the medium, if there is power.
+    fn write(&mut self, change: impl Fn(&mut Logs)) -> Result<(), StoreFault> {
+        if self.is_dead || self.writes_left == Some(0) {
+            self.is_dead = true;
+            return Err(StoreFault::failed("there is no power"));
+        }
+        self.writes_left = self.writes_left.map(|left| left - 1);
+        change(&mut self.durable);
+        change(&mut self.shown);
+        Ok(())
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Flawed {
+    medium: Arc<Mutex<Medium>>,
+    flaw: Flaw,
+}
+
+impl Flawed {
+    fn new(flaw: Flaw) -> Self {
+        Self { medium: Arc::default(), flaw }
+    }
+
+    fn look(&self) -> Result<MutexGuard<'_, Medium>, StoreFault> {
+        let medium = self.medium.lock().expect("nobody panics");
+        if medium.is_dead && self.flaw != Flaw::ShowsUnsynced {
+            return Err(StoreFault::failed("there is no power"));
+        }
+        Ok(medium)
+    }
+
+    fn there(medium: &Medium, log: &str) -> Result<Log, StoreFault> {
+        let missing = || StoreFault::NoSuchLog { log: log.to_owned() };
+        medium.shown.get(log).cloned().ok_or_else(missing)
+    }
+
+    fn at(&self, kept: &Log, log: &str, offset: Offset) -> Result<usize, StoreFault> {
+        let at = offset.0.checked_sub(kept.start).filter(|at| *at <= kept.records.len() as u64);
+        match at {
+            Some(at) => Ok(usize::try_from(at).expect("it is small")),
+            None if self.flaw == Flaw::PastTheEndIsEmpty && offset > kept.end() => {
+                Ok(kept.records.len())
+            }
+            None => Err(StoreFault::OutOfRange { log: log.to_owned(), offset }),
+        }
+    }
+}
+
+#[async_trait]
+impl PartitionStore for Flawed {
+    async fn list(&self) -> Result<Vec<String>, StoreFault> {
+        let medium = self.look()?;
+        let is_told = |log: &&String| self.flaw != Flaw::ListForgets || !log.starts_with("s/");
+        Ok(medium.shown.keys().filter(is_told).cloned().collect())
+    }
+
+    async fn open(&self, log: &str) -> Result<Option<Kept>, StoreFault> {
+        let mut medium = self.look()?;
+        if self.flaw == Flaw::OpenCreates && !medium.shown.contains_key(log) {
+            medium.write(|logs| drop(logs.insert(log.to_owned(), Log::default())))?;
+        }
+        Ok(medium.shown.get(log).map(|kept| Kept {
+            start: Offset(kept.start),
+            end: kept.end(),
+            note: kept.note.clone(),
+        }))
+    }
+
+    async fn create(&self, log: &str, start: Offset, note: Bytes) -> Result<(), StoreFault> {
+        let mut medium = self.look()?;
+        if medium.shown.contains_key(log) && self.flaw != Flaw::CreateReplaces {
+            return Err(StoreFault::Exists { log: log.to_owned() });
+        }
+        let mut made = Log { start: start.0, records: Vec::new(), note };
+        if let (Flaw::RecreatedIsFull, Some(old)) = (self.flaw, medium.removed.get(log)) {
+            made.records.clone_from(&old.records);
+        }
+        medium.write(|logs| drop(logs.insert(log.to_owned(), made.clone())))
+    }
+
+    async fn append(&self, log: &str, at: Offset, records: &[Bytes]) -> Result<(), StoreFault> {
+        let mut medium = self.look()?;
+        let end = Self::there(&medium, log)?.end();
+        if at != end && self.flaw != Flaw::AppendsAnywhere {
+            return Err(StoreFault::NotAtEnd { log: log.to_owned(), end, at });
+        }
+        let push = |logs: &mut Logs, record: Bytes| {
+            logs.get_mut(log).expect("it is there").records.push(record);
+        };
+        match self.flaw {
+            Flaw::AcknowledgesEarly => {
+                // Only the next write brings it there.
+                records.iter().for_each(|record| push(&mut medium.shown, record.clone()));
+            }
+            Flaw::ShowsUnsynced => {
+                records.iter().for_each(|record| push(&mut medium.shown, record.clone()));
+                for record in records {
+                    let shown = medium.shown.clone();
+                    let written = medium.write(|logs| push(logs, record.clone()));
+                    medium.shown = shown;
+                    written?;
+                }
+            }
+            Flaw::TearsRecords => {
+                for record in records {
+                    let half = record.slice(..record.len() / 2);
+                    medium.write(|logs| push(logs, half.clone()))?;
+                    medium.write(|logs| {
+                        let kept = &mut logs.get_mut(log).expect("it is there").records;
+                        *kept.last_mut().expect("one was pushed") = record.clone();
+                    })?;
+                }
+            }
+            Flaw::WritesBackwards => {
+                for record in records.iter().rev() {
+                    let at =
+                        usize::try_from(at.0 - Self::there(&medium, log)?.start).expect("small");
+                    medium.write(|logs| {
+                        logs.get_mut(log).expect("it is there").records.insert(at, record.clone());
+                    })?;
+                }
+            }
+            _ => {
+                for record in records {
+                    medium.write(|logs| push(logs, record.clone()))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn read(
+        &self,
+        log: &str,
+        from: Offset,
+        bytes_max: usize,
+    ) -> Result<Vec<Bytes>, StoreFault> {
+        let medium = self.look()?;
+        let kept = Self::there(&medium, log)?;
+        let (mut bytes, mut read) = (0, Vec::new());
+        for record in &kept.records[self.at(&kept, log, from)?..] {
+            bytes += record.len();
+            let is_first = read.is_empty() && self.flaw != Flaw::NothingWhereOneIsTooLong;
+            if bytes > bytes_max && !is_first {
+                break;
+            }
+            read.push(record.clone());
+        }
+        Ok(read)
+    }
+
+    async fn cut(&self, log: &str, end: Offset) -> Result<(), StoreFault> {
+        let mut medium = self.look()?;
+        let at = self.at(&Self::there(&medium, log)?, log, end)?;
+        let cut = |logs: &mut Logs| logs.get_mut(log).expect("it is there").records.truncate(at);
+        if self.flaw == Flaw::CutIsForgotten {
+            cut(&mut medium.shown);
+            return Ok(());
+        }
+        medium.write(cut)
+    }
+
+    async fn write_note(&self, log: &str, note: Bytes) -> Result<(), StoreFault> {
+        let mut medium = self.look()?;
+        Self::there(&medium, log)?;
+        let set = |logs: &mut Logs, note: Bytes| {
+            logs.get_mut(log).expect("it is there").note = note;
+        };
+        if self.flaw == Flaw::NoteInTwoSteps {
+            medium.write(|logs| set(logs, Bytes::new()))?;
+        }
+        medium.write(|logs| set(logs, note.clone()))
+    }
+
+    async fn rename(&self, log: &str, to: &str) -> Result<(), StoreFault> {
+        let mut medium = self.look()?;
+        let mut kept = Self::there(&medium, log)?;
+        if medium.shown.contains_key(to) && self.flaw != Flaw::RenameReplaces {
+            return Err(StoreFault::Exists { log: to.to_owned() });
+        }
+        if self.flaw == Flaw::RenameForgetsNote {
+            kept.note = Bytes::new();
+        }
+        if self.flaw == Flaw::RenameCopies {
+            medium.write(|logs| drop(logs.insert(to.to_owned(), kept.clone())))?;
+        }
+        medium.removed.insert(log.to_owned(), kept.clone());
+        medium.write(|logs| {
+            logs.remove(log);
+            logs.insert(to.to_owned(), kept.clone());
+        })
+    }
+
+    async fn remove(&self, log: &str) -> Result<(), StoreFault> {
+        let mut medium = self.look()?;
+        let by_prefix = self.flaw == Flaw::RemoveByPrefix;
+        medium.write(|logs| {
+            logs.retain(|name, _| name != log && !(by_prefix && name.starts_with(log)));
+        })
+    }
+}
+
+#[async_trait]
+impl StoreRig for Flawed {
+    async fn fresh(&self) {
+        *self.medium.lock().expect("nobody panics") = Medium::default();
+    }
+
+    async fn open(&self) -> Arc<dyn PartitionStore> {
+        Arc::new(self.clone())
+    }
+
+    async fn power_loss(&self) {
+        let mut medium = self.medium.lock().expect("nobody panics");
+        let durable = std::mem::take(&mut medium.durable);
+        *medium = Medium { shown: durable.clone(), durable, ..Medium::default() };
+    }
+
+    async fn power_loss_at(&self, write: u64) -> bool {
+        self.medium.lock().expect("nobody panics").writes_left = Some(write);
+        true
+    }
+}
+
+/// The kit passes what is right, and looks at every step.
+#[tokio::test]
+async fn a_store_that_is_right_passes() {
+    let report = conformance::store(&Flawed::new(Flaw::None)).await.expect("it is right");
+    assert!(report.checks > 250 && report.crash_points >= 8, "{report:?}");
+    assert_eq!(report.skipped, Vec::<&str>::new());
+    let (one, other) = (Flawed::new(Flaw::None), Flawed::new(Flaw::None));
+    let report = conformance::moves(&one, &other).await.expect("it is right");
+    assert!(report.checks > 10, "{report:?}");
+}
+
+/// The kit finds each of many ways to be wrong (S3, S11, H16, H18, R61).
+#[tokio::test]
+async fn each_store_that_is_wrong_fails() {
+    for flaw in FLAWS {
+        let found = conformance::store(&Flawed::new(flaw)).await;
+        let violation = found.expect_err(&format!("{flaw:?} passes"));
+        println!("{flaw:?}: {violation}");
+    }
+}

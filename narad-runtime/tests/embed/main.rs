@@ -1,0 +1,11 @@
+//! Nodes over an embedder's own parts, and the batteries that those parts are tried with.
+
+mod flawed_metastore;
+mod flawed_peer;
+mod flawed_store;
+mod nodes;
+#[cfg(feature = "raft")]
+mod raft;
+#[cfg(feature = "log")]
+mod segment_files;
+mod tcp;
