@@ -157,7 +157,10 @@ mod tests {
         let certain = [
             (Code::PermissionDenied, "etcdserver: permission denied"),
             (Code::Unauthenticated, "etcdserver: invalid auth token"),
-            (Code::InvalidArgument, "etcdserver: authentication failed, invalid user ID or password"),
+            (
+                Code::InvalidArgument,
+                "etcdserver: authentication failed, invalid user ID or password",
+            ),
             (Code::InvalidArgument, "etcdserver: user name is empty"),
             (Code::FailedPrecondition, "etcdserver: authentication is not enabled"),
             (Code::InvalidArgument, "etcdserver: request is too large"),

@@ -41,8 +41,7 @@ impl EtcdMetastore {
 
     pub(crate) async fn over(session: Session, writes_rows: bool) -> Result<Self, EtcdError> {
         let session = Arc::new(session);
-        let tag =
-            Tag::first().map_err(|error| EtcdError::Random { reason: error.to_string() })?;
+        let tag = Tag::first().map_err(|error| EtcdError::Random { reason: error.to_string() })?;
         // The upper half is the random one.
         let seed = u64::try_from(tag.0 >> 64).unwrap_or_default();
         let deadline = Instant::now() + session.patience;
@@ -92,7 +91,11 @@ impl Metastore for EtcdMetastore {
         };
         // The writer goes by the same deadline, and is given a moment to say what it knows.
         let patience = deadline + self.session.request_timeout;
-        tokio::time::timeout_at(patience, proposing).await.ok().flatten().unwrap_or(Proposed::Unknown)
+        tokio::time::timeout_at(patience, proposing)
+            .await
+            .ok()
+            .flatten()
+            .unwrap_or(Proposed::Unknown)
     }
 
     async fn barrier(&self) -> Option<LogIndex> {

@@ -5,10 +5,10 @@
 
 use std::collections::BTreeSet;
 
-use narad_core::ids::{NodeId, TopicId};
+use narad_core::ids::{NodeId, PartitionId, TopicId};
 use narad_core::metastore::{Assignment, Member, State, Status};
 use narad_runtime::embed::{Folded, Ledger};
-use serde_json::json;
+use serde::Serialize;
 
 use crate::keys::Keys;
 
@@ -37,9 +37,12 @@ pub(crate) fn changed(before: &State, after: &State, folded: &Folded) -> BTreeSe
             rows.extend(changed.partitions.iter().filter_map(|partition| {
                 Some(Row::Assignment(topic_name(partition.topic)?, partition.index))
             }));
-            let member = |node| after.member(node).map(|member| Row::Member(member.name.to_string()));
+            let member =
+                |node| after.member(node).map(|member| Row::Member(member.name.to_string()));
             rows.extend(changed.members.iter().copied().filter_map(member));
-            rows.extend(changed.topics.iter().filter_map(|topic| Some(Row::Topic(topic_name(*topic)?))));
+            rows.extend(
+                changed.topics.iter().filter_map(|topic| Some(Row::Topic(topic_name(*topic)?))),
+            );
         }
         Folded::Lead { taken: true } => {
             rows.insert(Row::Leader);
@@ -98,60 +101,95 @@ impl Row {
     pub(crate) fn value(&self, ledger: &Ledger) -> Option<String> {
         let state = ledger.state();
         match self {
-            Self::Assignment(topic, index) => {
-                let topic = state.topic_named(topic)?.id;
-                let partition = narad_core::ids::PartitionId { topic, index: *index };
-                Some(assignment(state, self, state.assignment(partition)?))
+            Self::Assignment(name, index) => {
+                let topic = state.topic_named(name)?.id;
+                let row = state.assignment(PartitionId { topic, index: *index })?;
+                assignment(state, &format!("{name}/{index}"), row)
             }
-            Self::Member(name) => state.member_named(name).map(member),
+            Self::Member(name) => state.member_named(name).and_then(member),
             Self::Topic(name) => {
                 let topic = state.topic_named(name)?;
                 let parent = topic.parent.map(|parent| match state.topic(parent) {
                     Some(parent) => parent.name.to_string(),
                     None => parent.to_string(),
                 });
-                let row = json!({
-                    "topic": topic.name.to_string(),
-                    "id": topic.id.0,
-                    "partitions": topic.partitions,
-                    "parent": parent,
-                });
-                Some(row.to_string())
+                let (id, partitions) = (topic.id.0, topic.partitions);
+                text(&TopicRow { topic: topic.name.as_str(), id, partitions, parent })
             }
             Self::Leader => {
-                let leader = ledger.leader()?;
-                Some(json!({ "leader": name(state, leader), "since": ledger.led_since().0 }).to_string())
+                let leader = name(state, ledger.leader()?);
+                text(&LeaderRow { leader, since: ledger.led_since().0 })
             }
         }
     }
 }
 
-fn assignment(state: &State, row: &Row, assignment: &Assignment) -> String {
-    let Row::Assignment(topic, partition) = row else { return String::new() };
-    json!({
-        "partition": format!("{topic}/{partition}"),
-        "owner": name(state, assignment.owner),
-        "epoch": assignment.epoch.0,
-        "target": assignment.target.map(|target| name(state, target)),
-        "move_id": assignment.move_id.0,
-        "min_end": assignment.min_end.0,
-        "pinned": assignment.pinned,
-    })
-    .to_string()
+#[derive(Serialize)]
+struct AssignmentRow<'a> {
+    partition: &'a str,
+    owner: String,
+    target: Option<String>,
+    epoch: u64,
+    move_id: u64,
+    min_end: u64,
+    pinned: bool,
 }
 
-fn member(member: &Member) -> String {
-    json!({
-        "member": member.name.to_string(),
-        "id": member.id.0,
-        "peer": member.addrs.peer,
-        "http": member.addrs.http,
-        "life": member.incarnation.0,
-        "alive": member.status == Status::Alive,
-        "draining": member.draining,
-        "retired": member.retired,
+#[derive(Serialize)]
+struct MemberRow<'a> {
+    member: &'a str,
+    id: u64,
+    peer: &'a str,
+    http: &'a str,
+    life: u64,
+    alive: bool,
+    draining: bool,
+    retired: bool,
+}
+
+#[derive(Serialize)]
+struct TopicRow<'a> {
+    topic: &'a str,
+    id: u64,
+    partitions: u32,
+    parent: Option<String>,
+}
+
+#[derive(Serialize)]
+struct LeaderRow {
+    leader: String,
+    /// The record by which it took the lead.
+    since: u64,
+}
+
+fn text(row: &impl Serialize) -> Option<String> {
+    // Rows have text keys and plain values: there is nothing that could fail.
+    serde_json::to_string(row).ok()
+}
+
+fn assignment(state: &State, partition: &str, assignment: &Assignment) -> Option<String> {
+    text(&AssignmentRow {
+        partition,
+        owner: name(state, assignment.owner),
+        target: assignment.target.map(|target| name(state, target)),
+        epoch: assignment.epoch.0,
+        move_id: assignment.move_id.0,
+        min_end: assignment.min_end.0,
+        pinned: assignment.pinned,
     })
-    .to_string()
+}
+
+fn member(member: &Member) -> Option<String> {
+    text(&MemberRow {
+        member: member.name.as_str(),
+        id: member.id.0,
+        peer: &member.addrs.peer,
+        http: &member.addrs.http,
+        life: member.incarnation.0,
+        alive: member.status == Status::Alive,
+        draining: member.draining,
+        retired: member.retired,
+    })
 }
 
 /// Returns how people call a node.

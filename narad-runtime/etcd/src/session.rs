@@ -75,7 +75,7 @@ impl Session {
         let before = self.furthest();
         let mut kv = self.client.kv_client();
         let got = self.answered(kv.get(self.keys.head(), None)).await?;
-        let head = got.kvs().first().map(|kv| self.parse(kv, Head::from_value)).transpose()?;
+        let head = got.kvs().first().map(|kv| Self::parse(kv, Head::from_value)).transpose()?;
         self.note(head, before)
     }
 
@@ -151,9 +151,9 @@ impl Session {
         let revision = answer.header().ok_or_else(strange)?.revision();
 
         let head_revision = head.first().map_or(0, KeyValue::mod_revision);
-        let head = head.first().map(|kv| self.parse(kv, Head::from_value)).transpose()?;
+        let head = head.first().map(|kv| Self::parse(kv, Head::from_value)).transpose()?;
         let base_revision = base.first().map_or(0, KeyValue::mod_revision);
-        let base = base.first().map(|kv| self.parse(kv, Base::from_value)).transpose()?;
+        let base = base.first().map(|kv| Self::parse(kv, Base::from_value)).transpose()?;
         let head = self.note(head, before)?;
         if let Some(base) = base.filter(|base| base.index > head) {
             let why = format!("a snapshot stands for {} records", base.index);
@@ -190,7 +190,7 @@ impl Session {
             if index != due {
                 break;
             }
-            records.push((index, self.parse(kv, Kept::from_value)?));
+            records.push((index, Self::parse(kv, Kept::from_value)?));
             due = due.next();
         }
         // A page may end early, but not before its first record.
@@ -209,8 +209,8 @@ impl Session {
         Ok(records)
     }
 
+    /// Reads a value, or names its key.
     pub(crate) fn parse<T>(
-        &self,
         kv: &KeyValue,
         read: impl FnOnce(&[u8]) -> Result<T, &'static str>,
     ) -> Result<T, EtcdError> {
@@ -226,11 +226,7 @@ impl Session {
     }
 
     /// Remembers a head, unless it contradicts what was known before it was asked for.
-    fn note(
-        &self,
-        shown: Option<Head>,
-        before: Option<Head>,
-    ) -> Result<LogIndex, EtcdError> {
+    fn note(&self, shown: Option<Head>, before: Option<Head>) -> Result<LogIndex, EtcdError> {
         let index = shown.map_or(LogIndex(0), |head| head.index);
         if let Some(known) = before {
             let is_other = shown.is_none_or(|head| head.tag != known.tag);

@@ -67,7 +67,9 @@ pub(crate) async fn save(
     state: &Bytes,
 ) -> Result<bool, EtcdError> {
     let seen = session.look(index).await?;
-    if index > seen.head || index == LogIndex(0) || seen.base.is_some_and(|base| base.index >= index)
+    if index > seen.head
+        || index == LogIndex(0)
+        || seen.base.is_some_and(|base| base.index >= index)
     {
         return Ok(false);
     }
@@ -107,25 +109,22 @@ pub(crate) async fn save(
 /// then the parts of this one may have been cleared away.
 fn enforce(session: &Session, base: Base, seen_revision: i64, folder: &str) -> Txn {
     let keys = &session.keys;
-    let range = |from: String, end: String| {
-        TxnOp::delete(from, Some(DeleteOptions::new().with_range(end)))
-    };
-    Txn::new()
-        .when([Compare::mod_revision(keys.base(), CompareOp::Equal, seen_revision)])
-        .and_then([
+    let range =
+        |from: String, end: String| TxnOp::delete(from, Some(DeleteOptions::new().with_range(end)));
+    Txn::new().when([Compare::mod_revision(keys.base(), CompareOp::Equal, seen_revision)]).and_then(
+        [
             TxnOp::put(keys.base(), base.to_value(), None),
             range(keys.record(LogIndex(0)), keys.record(base.index.next())),
             range(keys.snapshots(), folder.to_owned()),
             range(end_of(folder), end_of(&keys.snapshots())),
-        ])
+        ],
+    )
 }
 
 /// Deletes the parts of a snapshot that is not in force; if that fails, the next one does.
 async fn clear(session: &Session, folder: &str) {
     let options = DeleteOptions::new().with_range(end_of(folder));
-    let cleared = session.transact(
-        Txn::new().and_then([TxnOp::delete(folder, Some(options))]),
-    );
+    let cleared = session.transact(Txn::new().and_then([TxnOp::delete(folder, Some(options))]));
     if let Err(error) = cleared.await {
         tracing::debug!(%error, folder, "the parts of a snapshot stay until the next one");
     }

@@ -172,7 +172,7 @@ impl Reader {
                 self.stream = None;
                 return Ok(());
             }
-            let record = self.session.parse(kv, Kept::from_value)?.record;
+            let record = Session::parse(kv, Kept::from_value)?.record;
             self.push(Update::Record { index, record });
         }
         Ok(())

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use etcd_client::ResponseHeader;
 use narad_core::ids::LogIndex;
 use narad_runtime::embed::{DECISION_BYTES_MAX, Proposed};
 use tokio::sync::{mpsc, oneshot};
@@ -167,7 +168,8 @@ impl Writer {
             let before = self.session.furthest();
             let error = match self.session.transact(plan.txn.clone()).await {
                 Ok(answer) if answer.succeeded() => {
-                    let (first, revision) = (plan.first, answer.header().map(|it| it.revision()));
+                    let (first, revision) =
+                        (plan.first, answer.header().map(ResponseHeader::revision));
                     self.view.advance(&self.session, plan, revision);
                     return Judged::Verdict(Verdict::Applied(first));
                 }
@@ -204,14 +206,12 @@ impl Writer {
     /// sending was applied, or those of others, and then it never can be.
     async fn judge(&mut self, plan: &Plan, seen: Seen, is_open: bool) -> Judged {
         let place = seen.records.iter().find(|(index, _)| *index == plan.first);
+        let is_gone = seen.base.is_some_and(|base| base.index >= plan.first);
         let verdict = match place {
             Some((_, kept)) if kept.tag == plan.tag => Some(Verdict::Applied(plan.first)),
-            Some(_) => None,
             // A snapshot has taken its place already.
-            None if seen.base.is_some_and(|base| base.index >= plan.first) && is_open => {
-                Some(Verdict::Unknown)
-            }
-            None => None,
+            None if is_gone && is_open => Some(Verdict::Unknown),
+            Some(_) | None => None,
         };
         if self.view.take(&self.session, seen).await.is_err() {
             self.view.doubt();

@@ -27,7 +27,10 @@ async fn bytes_of_others_are_named_at_the_start() {
         for value in values {
             put(&server, key, value).await;
             let error = server.builder("narad").connect().await.map(drop).unwrap_err();
-            assert!(matches!(&error, EtcdError::Foreign { key: named, .. } if named == key), "{error:?}");
+            assert!(
+                matches!(&error, EtcdError::Foreign { key: named, .. } if named == key),
+                "{error:?}"
+            );
         }
         server.client().await.delete(key, None).await.unwrap();
     }

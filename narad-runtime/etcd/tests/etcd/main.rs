@@ -15,6 +15,8 @@ mod proxy;
 mod rows;
 mod sequence;
 mod server;
+#[cfg(feature = "tls")]
+mod tls;
 
 use bytes::Bytes;
 use narad_core::ids::LogIndex;
@@ -23,7 +25,7 @@ use narad_runtime::embed::{Metastore, Proposed, Update, Watch};
 use std::time::Duration;
 
 /// Longest wait for something that is to happen.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Waits for something, but not for ever.
 async fn soon<T>(what: &str, wanted: impl Future<Output = T>) -> T {

@@ -185,7 +185,10 @@ async fn moves_outlive_a_killed_server() {
         let to = &nodes[(at + 1) % nodes.len()];
         world.arm(moment);
         // The answer may be lost with the server.
-        while to.query(move |node| node.state().assignment(partition).unwrap().target.is_none()).await.unwrap()
+        while to
+            .query(move |node| node.state().assignment(partition).unwrap().target.is_none())
+            .await
+            .unwrap()
             && nodes[0].owner(partition) != Some(to.node())
         {
             drop(to.ask(Ask::Move { partition, to: to.node() }).await);

@@ -1,11 +1,11 @@
 //! Rows for people.
 
 use narad_core::config::Policy;
+use narad_core::ids::LogIndex;
 use narad_core::ids::{Incarnation, Name, NodeId, PartitionId, ProposalId, StoreUuid, TopicId};
 use narad_core::metastore::{Addresses, Command, Entry};
 use narad_etcd::EtcdMetastore;
 use narad_runtime::embed::{Ledger, Metastore, Record, Update};
-use narad_core::ids::LogIndex;
 
 use crate::server::Server;
 use crate::{applied, soon};
@@ -75,7 +75,9 @@ async fn rows_say_who_owns_what() {
     let partition = PartitionId { topic, index: 1 };
     node.command(Command::AssignPartition { partition, node: NodeId(1) }).await;
     let row = server.value("narad/assignments/orders/1").await.unwrap();
-    for part in ["\"partition\":\"orders/1\"", "\"owner\":\"narad-1\"", "\"target\":null", "\"epoch\":1"] {
+    for part in
+        ["\"partition\":\"orders/1\"", "\"owner\":\"narad-1\"", "\"target\":null", "\"epoch\":1"]
+    {
         assert!(row.contains(part), "{row}");
     }
     let expect = ledger(&metastore).await.state().assignment(partition).unwrap().expect();
@@ -110,8 +112,10 @@ async fn rows_come_right_in_the_end() {
         node.found().await;
         let topic = node.topic("orders", 300).await;
         let assigning = (0..300).map(|index| {
-            let command =
-                Command::AssignPartition { partition: PartitionId { topic, index }, node: NodeId(1) };
+            let command = Command::AssignPartition {
+                partition: PartitionId { topic, index },
+                node: NodeId(1),
+            };
             let (by, incarnation) = (NodeId(1), Incarnation(1));
             let sequence = 5000 + u64::from(index);
             let proposal = ProposalId { node: by, incarnation, sequence };

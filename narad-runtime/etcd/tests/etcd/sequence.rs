@@ -80,12 +80,11 @@ async fn long_records_are_taken_up_to_the_limit() {
     let server = Server::start().await;
     let metastore = server.metastore().await;
     let longest = Bytes::from(vec![7; DECISION_BYTES_MAX]);
-    let three =
-        tokio::join!(
-            applied(&metastore, longest.clone()),
-            applied(&metastore, longest.clone()),
-            applied(&metastore, "short")
-        );
+    let three = tokio::join!(
+        applied(&metastore, longest.clone()),
+        applied(&metastore, longest.clone()),
+        applied(&metastore, "short")
+    );
     let mut places = [three.0.0, three.1.0, three.2.0];
     places.sort_unstable();
     assert_eq!(places, [1, 2, 3]);
