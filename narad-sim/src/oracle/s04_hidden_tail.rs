@@ -7,6 +7,7 @@
 //! owner restarts that had begun to write in its reign (H42). Whatever is opened, listed or
 //! delivered past the limit is a breach. No clock takes part.
 
+use narad_core::cursor::Reserved;
 use narad_core::ids::{Attempt, Epoch, NodeId, Offset};
 
 use super::part::{Part, Reign};
@@ -34,6 +35,21 @@ pub(super) fn exposed(part: &mut Part, node: NodeId, epoch: Epoch, hwm: Offset, 
     }
     if let Some(reign) = part.reign_mut(epoch) {
         reign.visible = reign.visible.max(hwm);
+    }
+}
+
+/// A cursor has handed records out, whether or not they could be read then.
+pub(super) fn reserved(
+    part: &Part,
+    node: NodeId,
+    reserved: &Reserved,
+    hwm: Offset,
+    cx: &mut Cx<'_>,
+) {
+    if let Some(run) = reserved.runs.iter().find(|run| run.end > hwm) {
+        cx.breach("S4", part.id, || {
+            format!("{node:?} hands out up to {:?}, visible is {hwm:?}", run.end)
+        });
     }
 }
 

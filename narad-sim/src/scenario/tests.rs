@@ -137,7 +137,6 @@ fn drawn_scenarios_leave_nothing_out() {
         "clock-jump",
         "pin",
         "consume",
-        "ack",
         "quiet",
         "busy",
         "heal-all",

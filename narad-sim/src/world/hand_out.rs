@@ -36,6 +36,7 @@ impl World {
             Ok((slot, log, reserved)) => {
                 self.goes_on(machine, fetch, reserved.epoch);
                 let (records, back) = read_reserved(&slot, &*log, &reserved, bytes_max);
+                let hwm = log.bounds().hwm;
                 if let Some(node) = self.machines[machine].node {
                     let (reserved, most) = (&reserved, fetch.most);
                     self.observe(Fact::Consumers(ConsumerFact::Reserved {
@@ -44,10 +45,10 @@ impl World {
                         reserved,
                         most,
                         back,
+                        hwm,
                     }));
                 }
-                let (epoch, hwm) = (reserved.epoch, log.bounds().hwm);
-                self.handed_out(partition, machine, epoch, hwm, &records);
+                self.handed_out(partition, machine, reserved.epoch, hwm, &records);
                 if self.clients.reads_plainly() {
                     let next = records.last().map(|(last, _)| last.next());
                     self.read_plainly(machine, partition, next);

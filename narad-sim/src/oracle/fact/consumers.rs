@@ -22,6 +22,8 @@ pub enum ConsumerFact<'a> {
         most: usize,
         /// Those from here on were given back at once.
         back: Option<Offset>,
+        /// The high watermark right after that.
+        hwm: Offset,
     },
     /// A consumer keeps a record for longer, or has handed it back.
     Kept {

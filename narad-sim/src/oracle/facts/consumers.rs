@@ -10,8 +10,9 @@ use super::end_of;
 impl Oracle {
     pub(super) fn take_in_consumers(&mut self, fact: ConsumerFact<'_>, cx: &mut Cx<'_>) {
         match fact {
-            ConsumerFact::Reserved { node, partition, reserved, most, back } => {
+            ConsumerFact::Reserved { node, partition, reserved, most, back, hwm } => {
                 if let Some(part) = self.book.part_mut(partition) {
+                    s04_hidden_tail::reserved(part, node, reserved, hwm, cx);
                     s07_position::reserved(part, node, reserved, cx);
                     s11_reservations::reserved(part, node, reserved, (most, back), cx);
                 }

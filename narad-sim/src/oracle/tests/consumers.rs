@@ -33,7 +33,19 @@ fn reserve(bench: &mut Bench, runs: &[(u64, u64)], most: usize, back: Option<u64
         reserved: &reserved,
         most,
         back,
+        hwm: Offset(10),
     }));
+}
+
+/// Covers S4: nobody is handed what is not visible, read or not.
+#[test]
+fn a_cursor_hands_out_nothing_hidden() {
+    let mut bench = ten();
+    reserve(&mut bench, &[(0, 10)], 10, None);
+    bench.holds();
+    let mut bench = ten();
+    reserve(&mut bench, &[(0, 11)], 11, Some(10));
+    bench.breaks(&["S4"]);
 }
 
 /// Covers S7: what a cursor has never handed out follows what it has, but for what is acknowledged.

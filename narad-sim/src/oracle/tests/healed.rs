@@ -301,6 +301,7 @@ fn nothing_new_is_due_while_consumers_hold_what_they_were_given() {
             reserved: &reserved,
             most: 1,
             back: None,
+            hwm: Offset(2),
         }));
         bench.oracle.finish_liveness(0, &bench.sight);
         assert_eq!(bench.broken().contains(&"S11"), !holds);

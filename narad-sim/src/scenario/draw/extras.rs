@@ -9,7 +9,7 @@ use crate::scenario::{Action, Bytes, Chance, Files, Label};
 
 impl Draft<'_> {
     /// Quarantines that end, losses that are declared, damage that is given up, topics that go when
-    /// a copy of them has just been set aside.
+    /// a copy of them has just been set aside, acknowledgements of what nobody has seen.
     pub(super) fn extras(&mut self) {
         let likely = |leans: bool, percent: u64| if leans { percent * 2 } else { percent };
         if self.dice.happens(likely(self.leans(Bias::Disk), 35)) {
@@ -24,6 +24,17 @@ impl Draft<'_> {
         if self.dice.happens(likely(self.leans(Bias::Topics), 15)) {
             self.deleted_in_quarantine();
         }
+        if self.dice.happens(25) {
+            self.acked_unseen();
+        }
+    }
+
+    /// S7: somebody acknowledges records that are not there yet.
+    fn acked_unseen(&mut self) {
+        const NEVER: u64 = 1 << 24;
+        let (partition, when) = (self.partition(), self.moment());
+        let action = Action::Ack { partition, offset: NEVER, epoch: None, node: None };
+        self.push(Step::new(when, action));
     }
 
     /// W98: what was set aside is deleted while the run goes on, when its time is up or when space is
