@@ -207,9 +207,9 @@ tokio::task_local! {
     static PRESENTED: Option<Secret>;
 }
 
-/// Returns the token of the request that this task is answering: what other nodes have to be asked for
-/// it, they are asked in its name.
-pub(crate) fn presented() -> Option<Secret> {
+/// Returns the token of the request that this task is answering, for a [`Service`](crate::service::Service)
+/// that has to ask other nodes for it: they are asked in its name.
+pub fn presented() -> Option<Secret> {
     PRESENTED.try_with(Clone::clone).ok().flatten()
 }
 

@@ -249,7 +249,7 @@ async fn a_slow_move_is_watched_throttled_and_given_up() {
     assert_eq!(code, ExitCode::Success, "{err}");
     for server in cluster.servers.values() {
         let addr = server.http_addr().to_string().parse().unwrap();
-        let one = Client::new(vec![addr], narad_runtime::client::ClientOptions::default());
+        let one = Client::new(vec![addr], ClientOptions::default());
         eventually("every node shows bytes, rate and time", async || {
             let moves = one.moves(Read::Barrier).await.unwrap_or_default();
             moves.iter().any(|moved| {
