@@ -49,7 +49,7 @@ impl NodeService {
         }
         match elsewhere.filter(|_| read == Read::Barrier) {
             Some(addr) => {
-                let Some(client) = client(&addr, PATIENCE) else {
+                let Some(client) = client(&addr, PATIENCE, self.tls()) else {
                     return Err(ServiceError::Internal(format!("{addr} is no address")));
                 };
                 let told = client.journal(topic, index, Read::Stale).await;
