@@ -14,7 +14,7 @@ use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, Method, Uri, header};
+use axum::http::{HeaderMap, HeaderValue, Method, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
@@ -369,7 +369,7 @@ fn judge(caller: &Caller, least: Role, request: &Request) -> Result<(), ApiError
     if caller.role.is_some_and(|role| role >= least) {
         // A browser says so itself when a page of another origin asks in its user's name. That user
         // may well be on this machine, where nobody needs a token.
-        let site = request.headers().get("sec-fetch-site").map(|site| site.as_bytes());
+        let site = request.headers().get("sec-fetch-site").map(HeaderValue::as_bytes);
         let is_foreign = site.is_some_and(|site| site == b"cross-site" || site == b"same-site");
         if caller.name.is_none() && is_foreign && least > Role::Read {
             let error = "a page of another origin may not change anything here";

@@ -138,13 +138,15 @@ async fn finish(
     }
 }
 
+/// A request that is being answered.
+type Answering = std::pin::Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
+
 /// Returns what answers the requests of one connection.
 fn answers<B>(
     router: Router,
     peer: Peer,
     seat: Arc<Seat>,
-) -> impl Fn(Request<B>) -> std::pin::Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>
-+ Clone
+) -> impl Fn(Request<B>) -> Answering + Clone
 where
     B: axum::body::HttpBody<Data = bytes::Bytes> + Send + 'static,
     B::Error: Into<axum::BoxError>,

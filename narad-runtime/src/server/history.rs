@@ -239,7 +239,9 @@ impl<O: Observer> Observer for Recorder<O> {
     fn note(&mut self, note: &Note) {
         if let Note::Mover(partition, note) = note {
             let lasted = self.history.note(*partition, note, wall_ms());
-            lasted.into_iter().for_each(|lasted| self.next.moved(lasted));
+            if let Some(lasted) = lasted {
+                self.next.moved(lasted);
+            }
         }
         self.next.note(note);
     }

@@ -75,7 +75,7 @@ impl Key {
             },
             Slot::Text(slot) => match text.map(str::trim) {
                 Some(text) if !text.is_empty() && text.len() <= TEXT_LENGTH_MAX => {
-                    *slot = text.into()
+                    *slot = text.into();
                 }
                 Some(_) | None => return refuse("a text in quotes"),
             },

@@ -39,7 +39,7 @@ fn calls(text: &str) -> Vec<String> {
     let joined = text.replace("\\\n", " ");
     let lines = joined.lines().map(|line| line.trim().trim_start_matches("# "));
     let call = |line: &str| {
-        let at = ["narad server", "narad cluster", "narad token"]
+        let at = ["narad server", "narad cluster", "narad token", "narad cert"]
             .iter()
             .filter_map(|call| line.find(call));
         let call = &line[at.min()?..];
@@ -97,6 +97,7 @@ fn the_configurations_are_read() {
                 layers
             };
             let settings = layers.settings().expect(text);
+            settings.check_listeners().expect("strangers are served under TLS only");
             assert_eq!(settings.data_dir, PathBuf::from("/var/lib/narad"));
             assert_eq!(settings.logging.format, "json");
             assert_eq!(settings.auth.tokens.len(), usize::from(text == &with_tokens));

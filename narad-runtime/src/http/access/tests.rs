@@ -1,7 +1,5 @@
 //! Who is known, and what for.
 
-use axum::http::HeaderValue;
-
 use super::*;
 
 fn token(name: &str, role: Role) -> (Secret, Token) {

@@ -51,7 +51,7 @@ impl Lines {
                 tracing::info!(
                     partition = names.partition(id), %id, from = names.node(row.owner),
                     to = names.node(to), "a move is decided"
-                )
+                );
             });
         }
         let is_over =
@@ -61,7 +61,7 @@ impl Lines {
             move_span(&move_name(&names, id, move_id)).in_scope(|| {
                 tracing::info!(
                     partition = names.partition(id), %id, owner, "a move is over"
-                )
+                );
             });
         }
     }
@@ -156,7 +156,7 @@ impl Names<'_> {
     fn in_move(&self, id: PartitionId, work: impl FnOnce()) {
         let Some(row) = self.0.assignment(id) else { return work() };
         // What ends a move has counted its number up already.
-        let passed = if row.target.is_some() { 0 } else { 1 };
+        let passed = u64::from(row.target.is_none());
         let move_id = MoveId(row.move_id.0.saturating_sub(passed));
         move_span(&move_name(self, id, move_id)).in_scope(work);
     }
