@@ -50,9 +50,16 @@ pub(crate) fn measure(options: &Options, wanted: &[Bar], report: &mut Report) {
     }
     if is(Bar::T1) {
         let tls = certificates(options.dir.path());
-        let secret = How { tls: Some(&tls), ..LAX };
-        let runs = bench.pairs(|| rig.run(secret, None), || rig.run(LAX, None));
-        report.row(bench.speed(Bar::T1, "the same without TLS", &runs, Threshold::AtLeast(0.55)));
+        let beside = [
+            (DURABLE, "the same without TLS", Threshold::AtLeast(0.55)),
+            (LAX, "the same without TLS, syncs do nothing", Threshold::None),
+        ];
+        for (how, beside, enough) in beside {
+            let secret = How { tls: Some(&tls), ..how };
+            let runs = bench.pairs(|| rig.run(secret, None), || rig.run(how, None));
+            report.row(bench.speed(Bar::T1, beside, &runs, enough));
+            report.row(bench.cpu(Bar::T1, beside, &runs, Threshold::None));
+        }
     }
 }
 
@@ -88,7 +95,7 @@ impl Bench<'_> {
                 report.row(self.speed(Bar::C1, "rsync -a", &runs, Threshold::AtLeast(2.8)));
             }
             if is(Bar::C4) {
-                report.row(self.cpu("rsync -a", &runs));
+                report.row(self.cpu(Bar::C4, "rsync -a", &runs, Threshold::AtMost(0.4)));
             }
         }
         if is(Bar::C2) {
@@ -124,11 +131,11 @@ impl Bench<'_> {
         Row::of_pairs(bar, beside, "MiB/s", &pairs, enough)
     }
 
-    fn cpu(&self, beside: &str, runs: &[(Run, Run)]) -> Row {
+    fn cpu(&self, bar: Bar, beside: &str, runs: &[(Run, Run)], enough: Threshold) -> Row {
         let cost = |run: &Run| run.cpu_seconds / mib(self.rig.bytes) * 1024.0;
         let pairs: Vec<(f64, f64)> =
             runs.iter().map(|(ours, theirs)| (cost(ours), cost(theirs))).collect();
-        Row::of_pairs(Bar::C4, beside, "CPU s/GiB", &pairs, Threshold::AtMost(0.4))
+        Row::of_pairs(bar, beside, "CPU s/GiB", &pairs, enough)
     }
 }
 

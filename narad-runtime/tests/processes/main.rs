@@ -15,3 +15,4 @@ mod node;
 mod operator;
 mod promote;
 mod resume;
+mod secure;

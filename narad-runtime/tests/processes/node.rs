@@ -176,7 +176,7 @@ impl Node {
         self.signal(Signal::CONT);
     }
 
-    /// Tells the process to read its configuration again.
+    /// Tells the process to read its files again.
     pub(crate) fn hang_up(&self) {
         self.signal(Signal::HUP);
     }
