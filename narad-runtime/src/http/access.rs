@@ -232,6 +232,13 @@ impl Access {
         *self.tokens.write().unwrap_or_else(PoisonError::into_inner) = tokens.into();
     }
 
+    /// Ends the audit log, if there is one: what is left of it is written. Blocks.
+    pub fn close(&self) {
+        if let Some(audit) = &self.audit {
+            audit.close();
+        }
+    }
+
     fn tokens(&self) -> Arc<[Token]> {
         Arc::clone(&self.tokens.read().unwrap_or_else(PoisonError::into_inner))
     }
