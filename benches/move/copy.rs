@@ -50,10 +50,16 @@ pub(crate) fn measure(options: &Options, wanted: &[Bar], report: &mut Report) {
     }
     if is(Bar::T1) {
         let tls = certificates(options.dir.path());
-        let secret = How { tls: Some(&tls), ..LAX };
-        let runs = bench.pairs(|| rig.run(secret, None), || rig.run(LAX, None));
-        report.row(bench.speed(Bar::T1, "the same without TLS", &runs, Threshold::AtLeast(0.55)));
-        report.row(bench.cpu(Bar::T1, "the same without TLS", &runs, Threshold::None));
+        let beside = [
+            (DURABLE, "the same without TLS", Threshold::AtLeast(0.55)),
+            (LAX, "the same without TLS, syncs do nothing", Threshold::None),
+        ];
+        for (how, beside, enough) in beside {
+            let secret = How { tls: Some(&tls), ..how };
+            let runs = bench.pairs(|| rig.run(secret, None), || rig.run(how, None));
+            report.row(bench.speed(Bar::T1, beside, &runs, enough));
+            report.row(bench.cpu(Bar::T1, beside, &runs, Threshold::None));
+        }
     }
 }
 

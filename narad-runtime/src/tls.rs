@@ -145,6 +145,7 @@ impl Tls {
     }
 
     /// Lets a client of the API in.
+    #[cfg(feature = "http")]
     pub(crate) async fn accept_client(&self, stream: TcpStream) -> Result<Secured, Fault> {
         accept(&self.present().accept_client, stream).await
     }
@@ -161,7 +162,8 @@ impl Tls {
     }
 
     /// How this node asks other nodes over HTTP, as a node.
-    pub(crate) fn client_config(&self) -> Arc<ClientConfig> {
+    #[cfg(feature = "http")]
+    fn client_config(&self) -> Arc<ClientConfig> {
         Arc::clone(&self.present().dial_http)
     }
 }

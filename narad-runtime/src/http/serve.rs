@@ -19,7 +19,8 @@ use tower::{ServiceExt, service_fn};
 use super::error::ApiError;
 use super::role::Peer;
 use super::seats::{Seat, Seats};
-use super::secure::{self, Met};
+use super::secure::{self, Met, NotMet};
+use crate::net::strangers::Refusals;
 use crate::service::ServiceError;
 use crate::tls::Tls;
 
@@ -78,6 +79,7 @@ pub async fn serve(
     let mut builder = auto::Builder::new(TokioExecutor::new()).http1_only();
     builder.http1().timer(TokioTimer::new()).header_read_timeout(connections.head_timeout);
     let seats = Seats::new(connections.connections_max, connections.connections_per_address_max);
+    let refusals = Arc::new(Refusals::default());
     let graceful = GracefulShutdown::new();
     let mut shutdown = std::pin::pin!(shutdown);
     loop {
@@ -102,8 +104,13 @@ pub async fn serve(
         let out = seat.out();
         let (builder, watcher, router) = (builder.clone(), graceful.watcher(), router.clone());
         let (tls, limit) = (connections.tls.clone(), connections.head_timeout);
+        let refusals = Arc::clone(&refusals);
         let served = async move {
-            let Met { stream, peer } = secure::meet(tls.as_ref(), stream, address, limit).await?;
+            let met = secure::meet(tls.as_ref(), stream, address, limit).await;
+            if let Err(NotMet::Fault(fault)) = &met {
+                refusals.tell(address, fault);
+            }
+            let Met { stream, peer } = met?;
             let service = TowerToHyperService::new(service_fn(answers(router, peer, seat)));
             let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
             watcher.watch(connection).await

@@ -62,7 +62,7 @@ async fn receive(
     match introduced {
         Some(Ok(Ok(Some(guest)))) => serve::serve(&shared, guest).await,
         Some(Ok(Ok(None))) => {}
-        Some(Ok(Err(GreetError::Tls(fault)))) => shared.strangers.refused(from, &fault),
+        Some(Ok(Err(GreetError::Tls(fault)))) => shared.refusals.tell(from, &fault),
         Some(Ok(Err(error))) => tracing::debug!(%from, %error, "no handshake, closed"),
         Some(Err(_)) => tracing::debug!(%from, "no handshake in time, closed"),
         None => tracing::debug!(%from, "no handshake yet, closed to make room"),

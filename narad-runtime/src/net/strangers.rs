@@ -21,10 +21,15 @@ pub(crate) struct Strangers {
     max: usize,
     next: AtomicU64,
     waiting: Mutex<VecDeque<(u64, CancellationToken)>>,
+}
+
+/// Tells people who was refused for what certificate, and not so often that a flood of them fills the
+/// log.
+#[derive(Debug, Default)]
+pub(crate) struct Refusals {
     told: Mutex<Told>,
 }
 
-/// What people were told of refusals.
 #[derive(Debug, Default)]
 struct Told {
     last: Option<Instant>,
@@ -34,12 +39,7 @@ struct Told {
 
 impl Strangers {
     pub(crate) fn new(max: usize) -> Self {
-        Self {
-            max: max.max(1),
-            next: AtomicU64::new(0),
-            waiting: Mutex::default(),
-            told: Mutex::default(),
-        }
+        Self { max: max.max(1), next: AtomicU64::new(0), waiting: Mutex::default() }
     }
 
     /// Lets one in, with the token that ends it if it must make room.
@@ -59,9 +59,11 @@ impl Strangers {
     pub(crate) fn leave(&self, id: u64) {
         lock(&self.waiting).retain(|&(waiting, _)| waiting != id);
     }
+}
 
-    /// Tells people why one was refused, though not so often that a flood of them fills the log.
-    pub(crate) fn refused(&self, from: SocketAddr, fault: &Fault) {
+impl Refusals {
+    /// Tells why somebody was refused.
+    pub(crate) fn tell(&self, from: SocketAddr, fault: &Fault) {
         if let What::Broken(_) = fault.what {
             tracing::debug!(%from, %fault, "no TLS handshake, closed");
             return;

@@ -19,7 +19,7 @@ use super::accept;
 use super::call::{Answered, CallError, ReplySender};
 use super::link::{self, Batches, Control, Link, Talk};
 use super::socket::TcpListener;
-use super::strangers::Strangers;
+use super::strangers::{Refusals, Strangers};
 use super::{Bulk, Deliveries, Delivery, DeliveryReply, Directory, Inbound, Settings, lock};
 use crate::copy::Reach;
 use crate::wire::frame::RECORDS_BYTES_MAX;
@@ -89,6 +89,7 @@ pub(crate) struct Shared {
     pub(crate) cancel: CancellationToken,
     pub(crate) tasks: TaskTracker,
     pub(crate) strangers: Strangers,
+    pub(crate) refusals: Refusals,
     pub(crate) joiners: Arc<Semaphore>,
     pub(crate) snapshots: Arc<Semaphore>,
     /// Room for batches that are arriving, in units of [`ROOM_BYTES`].
@@ -116,6 +117,7 @@ impl Transport {
     ) -> Self {
         let shared = Arc::new(Shared {
             strangers: Strangers::new(settings.strangers_max),
+            refusals: Refusals::default(),
             joiners: Arc::new(Semaphore::new(settings.joiners_max)),
             snapshots: Arc::new(Semaphore::new(settings.snapshots_max)),
             room: Arc::new(Semaphore::new(

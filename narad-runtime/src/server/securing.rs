@@ -1,5 +1,8 @@
 //! A node's certificate: read before anything listens.
 
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
 use narad_core::ids::Name;
 
 use super::ServerError;
@@ -23,7 +26,19 @@ pub(super) fn open(settings: &Settings, name: &Name) -> Result<Option<Tls>, Serv
         let (path, name) = (tls.files().cert.clone(), name.to_string());
         return Err(TlsError::OtherName { path, subject: certificate.subject, name }.into());
     }
+    warn_of_readers(&tls.files().key);
     let days = certificate.left().as_secs() / 86_400;
     tracing::info!(subject = %certificate.subject, days, "all connections are under TLS");
     Ok(Some(tls))
+}
+
+/// A key that everybody on this machine can read is everybody's.
+fn warn_of_readers(key: &Path) {
+    let mode = std::fs::metadata(key).map(|found| found.permissions().mode());
+    if mode.is_ok_and(|mode| mode & 0o007 != 0) {
+        tracing::warn!(
+            key = %key.display(),
+            "the private key can be read by everybody on this machine: chmod 600"
+        );
+    }
 }

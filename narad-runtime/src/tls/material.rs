@@ -90,8 +90,10 @@ pub enum TlsError {
 pub(super) struct Material {
     pub(super) own: Certificate,
     pub(super) accept_peer: Arc<ServerConfig>,
+    #[cfg(feature = "http")]
     pub(super) accept_client: Arc<ServerConfig>,
     pub(super) dial: Arc<ClientConfig>,
+    #[cfg(feature = "http")]
     pub(super) dial_http: Arc<ClientConfig>,
     /// What the files held.
     pub(super) bytes: [Vec<u8>; 3],
@@ -130,8 +132,6 @@ impl Material {
             config.send_tls13_tickets = 0;
             Ok(config)
         };
-        let mut accept_client = server(requires_client)?;
-        accept_client.alpn_protocols = vec![b"http/1.1".to_vec()];
         let mut dial = ClientConfig::builder_with_provider(Arc::new(provider()))
             .with_protocol_versions(&[&TLS13])
             .map_err(refused)?
@@ -141,14 +141,24 @@ impl Material {
             .map_err(mismatch)?;
         dial.resumption = Resumption::disabled();
         dial.enable_sni = false;
-        let mut dial_http = dial.clone();
-        dial_http.alpn_protocols = vec![b"http/1.1".to_vec()];
+        #[cfg(feature = "http")]
+        let (accept_client, dial_http) = {
+            let (mut accept, mut dial) = (server(requires_client)?, dial.clone());
+            accept.alpn_protocols = vec![b"http/1.1".to_vec()];
+            dial.alpn_protocols = vec![b"http/1.1".to_vec()];
+            (Arc::new(accept), Arc::new(dial))
+        };
+        // Without the API there are no clients.
+        #[cfg(not(feature = "http"))]
+        let _ = requires_client;
         Ok(Self {
             own,
             accept_peer: Arc::new(server(true)?),
-            accept_client: Arc::new(accept_client),
+            #[cfg(feature = "http")]
+            accept_client,
             dial: Arc::new(dial),
-            dial_http: Arc::new(dial_http),
+            #[cfg(feature = "http")]
+            dial_http,
             bytes,
         })
     }
