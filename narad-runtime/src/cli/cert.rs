@@ -44,7 +44,7 @@ pub enum CertCommand {
     },
     /// Make certificates for nodes
     ///
-    /// A node can be found as localhost, 127.0.0.1, ::1 and by its name; --host adds others.
+    /// A node can be found as localhost, on the loopback addresses and by its name; --host adds others.
     Issue {
         /// The nodes, by their names
         #[arg(required = true, value_name = "NODE", value_parser = name)]
