@@ -80,8 +80,7 @@ mod serve;
 mod skip;
 mod topics;
 
-pub(crate) use access::presented;
-pub use access::{Access, Hash, Secret, SecretError, Token, least_role};
+pub use access::{Access, Hash, Secret, SecretError, Token, least_role, presented};
 pub use audit::{Audit, AuditLimits};
 pub use error::{DamagedBody, ErrorBody, error_codes};
 pub use openapi::OPENAPI;

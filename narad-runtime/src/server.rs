@@ -417,6 +417,8 @@ impl Server {
         drop(tokio::task::spawn_blocking(move || bulk.stop()).await);
         // Requests under way are answered first.
         drop((&mut self.http).await);
+        let access = Arc::clone(&self.access);
+        drop(tokio::task::spawn_blocking(move || access.close()).await);
         // Nothing is acknowledged any more.
         self.service.store_positions().await;
         if let Some(accepting) = self.accepting.take() {

@@ -207,9 +207,9 @@ tokio::task_local! {
     static PRESENTED: Option<Secret>;
 }
 
-/// Returns the token of the request that this task is answering: what other nodes have to be asked for
-/// it, they are asked in its name.
-pub(crate) fn presented() -> Option<Secret> {
+/// Returns the token of the request that this task is answering, for a [`Service`](crate::service::Service)
+/// that has to ask other nodes for it: they are asked in its name.
+pub fn presented() -> Option<Secret> {
     PRESENTED.try_with(Clone::clone).ok().flatten()
 }
 
@@ -230,6 +230,13 @@ impl Access {
     /// Takes these tokens from now on and no others; requests that were let in go on.
     pub fn replace(&self, tokens: Vec<Token>) {
         *self.tokens.write().unwrap_or_else(PoisonError::into_inner) = tokens.into();
+    }
+
+    /// Ends the audit log, if there is one: what is left of it is written. Blocks.
+    pub fn close(&self) {
+        if let Some(audit) = &self.audit {
+            audit.close();
+        }
     }
 
     fn tokens(&self) -> Arc<[Token]> {

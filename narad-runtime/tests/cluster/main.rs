@@ -10,4 +10,5 @@ mod harness;
 mod moves;
 mod operator;
 mod requirements;
+mod seat;
 mod starts;

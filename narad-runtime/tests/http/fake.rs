@@ -14,16 +14,14 @@ use async_trait::async_trait;
 use axum::Router;
 use narad_core::cursor::Cursor;
 use narad_core::ids::{Epoch, Incarnation, Name, NodeId, Offset, TopicId};
-use narad_runtime::http::{Access, Connections, HttpOptions, guarded, router, serve};
+use narad_runtime::http::{Access, HttpOptions, guarded, router};
 use narad_runtime::service::{
     Accepted, AcceptedView, AckSet, Fetched, Handed, MemberStatus, MemberView, MoveView, NewLoss,
     NewTopic, OffsetsView, Position, Produced, Read, Readiness, ReceiptView, Record, Reserve, Role,
     Route, SalvageView, Service, ServiceError, Settle, Settled, Skip, Skipped, Ticket, TopicView,
     partition_of,
 };
-use tokio::net::TcpListener;
 use tokio::sync::Notify;
-use tokio::sync::oneshot;
 
 pub(crate) use self::running::Running;
 
@@ -188,19 +186,6 @@ impl Cluster {
         let running = self.start_router(self.router(node, HttpOptions::default())).await;
         self.change(|state| drop(state.addrs.insert(node.into(), running.addr.clone())));
         running
-    }
-
-    /// An API of one's own on a socket.
-    pub(crate) async fn start_router(&self, router: Router) -> Running {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
-        let addr = listener.local_addr().expect("bound").to_string();
-        let (stop, stopped) = oneshot::channel::<()>();
-        let connections =
-            Connections { shutdown_timeout: Duration::from_millis(50), ..Connections::default() };
-        let task = tokio::spawn(serve(listener, router, connections, async {
-            let _ = stopped.await;
-        }));
-        Running { addr, stop: Some(stop), task: Some(task) }
     }
 }
 

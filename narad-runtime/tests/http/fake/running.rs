@@ -2,14 +2,19 @@
 
 use std::time::Duration;
 
+use axum::Router;
 use narad_runtime::client::{Client, ClientOptions, Endpoint};
+use narad_runtime::http::{Connections, serve};
+use tokio::net::TcpListener;
 use tokio::sync::oneshot;
+
+use super::Cluster;
 
 /// A node on a socket.
 pub(crate) struct Running {
     pub(crate) addr: String,
-    pub(super) stop: Option<oneshot::Sender<()>>,
-    pub(super) task: Option<tokio::task::JoinHandle<std::io::Result<()>>>,
+    stop: Option<oneshot::Sender<()>>,
+    task: Option<tokio::task::JoinHandle<std::io::Result<()>>>,
 }
 
 impl Running {
@@ -33,5 +38,20 @@ impl Running {
         drop(self.stop.take());
         let task = self.task.take().expect("it runs");
         task.await.expect("no panic").expect("it served");
+    }
+}
+
+impl Cluster {
+    /// An API of one's own on a socket.
+    pub(crate) async fn start_router(&self, router: Router) -> Running {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+        let addr = listener.local_addr().expect("bound").to_string();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let connections =
+            Connections { shutdown_timeout: Duration::from_millis(50), ..Connections::default() };
+        let task = tokio::spawn(serve(listener, router, connections, async {
+            let _ = stopped.await;
+        }));
+        Running { addr, stop: Some(stop), task: Some(task) }
     }
 }
