@@ -123,7 +123,7 @@ pub enum Command {
     #[command(subcommand)]
     Token(token::TokenCommand),
     /// Make certificates, and look at them
-    #[command(subcommand)]
+    #[command(subcommand, after_help = cert::EXAMPLES)]
     Cert(cert::CertCommand),
     /// Print a completion script for a shell
     Completions {

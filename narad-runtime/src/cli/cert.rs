@@ -18,16 +18,17 @@ mod files;
 
 use files::{Pair, write_all};
 
+/// What `narad cert --help` ends with.
+pub(super) const EXAMPLES: &str = "\
+One authority for a cluster, one certificate for each node, and some for people and programs:
+
+  narad cert init --cluster prod
+  narad cert issue narad-1 narad-2 narad-3
+  narad server --tls-dir narad-certs --name narad-1 --bootstrap
+  narad --certs narad-certs --admin https://127.0.0.1:7401 cluster status";
+
 /// Certificates.
-///
-/// One authority for a cluster, one certificate for each node, and some for people and programs:
-///
-///     narad cert init --cluster prod
-///     narad cert issue narad-1 narad-2 narad-3
-///     narad server --tls-dir narad-certs --name narad-1 ..
-///     narad --certs narad-certs cluster status
 #[derive(Debug, Subcommand)]
-#[command(verbatim_doc_comment)]
 pub enum CertCommand {
     /// Make the authority of a cluster, and a certificate for its admin
     ///
@@ -44,7 +45,7 @@ pub enum CertCommand {
     },
     /// Make certificates for nodes
     ///
-    /// A node can be found as localhost, 127.0.0.1, ::1 and by its name; --host adds others.
+    /// A node can be found as localhost, on the loopback addresses and by its name; --host adds others.
     Issue {
         /// The nodes, by their names
         #[arg(required = true, value_name = "NODE", value_parser = name)]
