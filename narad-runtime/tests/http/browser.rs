@@ -17,6 +17,7 @@ use crate::operator::{blocked, moving, page};
 use driver::{Browser, Tab};
 
 /// Whether there is a browser; says so if there is none.
+#[expect(clippy::print_stderr, reason = "a test that looks at nothing says so")]
 fn browser() -> Option<Browser> {
     let found = Browser::find();
     if found.is_none() {
