@@ -186,12 +186,12 @@ impl Surroundings for Hands {
             }
             Operation::Barrier => {
                 self.wait(op, async move {
-                    Outcome::Barrier(parts.shared.barrier(&*parts.metastore).await)
+                    Outcome::Barrier(parts.shared.barrier_with_leader(&*parts.metastore).await)
                 });
             }
             Operation::Survey => {
                 self.wait(op, async move {
-                    let index = parts.shared.barrier(&*parts.metastore).await;
+                    let index = parts.shared.barrier_with_leader(&*parts.metastore).await;
                     // Whoever watches has come as far as the metastore shows.
                     let members = parts.shared.members();
                     Outcome::Survey(index.map(|index| {

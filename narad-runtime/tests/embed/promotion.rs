@@ -73,6 +73,17 @@ impl PartitionStore for Slow {
     }
 }
 
+/// Whether the log of a partition ends there.
+async fn ends_at(store: &MemoryStore, end: Offset) -> bool {
+    for log in store.list().await.expect("it is in memory") {
+        let kept = store.open(&log).await.expect("it is in memory").expect("it was listed");
+        if log.starts_with("p/") && kept.end == end {
+            return true;
+        }
+    }
+    false
+}
+
 /// R63, R64, H14, S11: what was copied of a dead owner's partition is promoted without its freeze; what
 /// the owner has beyond that is appended again once it is back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -118,11 +129,14 @@ async fn what_a_dead_owner_has_beyond_the_copy_comes_back_with_it() {
     // The append ends after all, behind the capture; nobody was told that it has.
     slow.holds.store(false, Ordering::Relaxed);
     slow.release.add_permits(1);
+    let mut pause = tokio::time::interval(std::time::Duration::from_millis(5));
+    while !ends_at(&slow.store, Offset(1010)).await {
+        pause.tick().await;
+    }
     let back = world.builder("a", &MemoryStore::default()).store(slow.clone()).start().await;
     let back = back.expect("it starts");
     assert_eq!(back.node(), id);
     let all = [promoted, records(1000..1010)].concat();
-    let mut pause = tokio::time::interval(std::time::Duration::from_millis(20));
     while others[0].bounds(p).expect("it is served here").1 < Offset(all.len() as u64) {
         pause.tick().await;
     }
