@@ -43,11 +43,11 @@ impl Floor {
     }
 
     /// Returns the medians of a durable commit of one entry, of an append and fdatasync, and of a
-    /// round trip between two threads, in microseconds.
+    /// round trip between two threads, in microseconds: each alone, since a file that grows makes
+    /// the syncs of others wait for the file system's journal.
     pub(super) fn measure(&mut self, ops: u32) -> Result<(f64, f64, f64), Box<dyn Error>> {
-        let (mut commits, mut syncs, mut trips) = (Vec::new(), Vec::new(), Vec::new());
         let mut buffer = [7; BYTES];
-        for _ in 0..ops {
+        let commits = p50(ops, || {
             self.index += 1;
             let position = Position { index: LogIndex(self.index), term: Term(1) };
             let commit = LogIndex(self.index - 1);
@@ -57,17 +57,17 @@ impl Floor {
                 must_sync: true,
                 ..Batch::default()
             };
-            commits.push(microseconds(|| self.store.commit(&batch))?);
-            syncs.push(microseconds(|| {
-                self.file.write_all(&buffer)?;
-                self.file.sync_data()
-            })?);
-            trips.push(microseconds(|| {
-                self.stream.write_all(&buffer)?;
-                self.stream.read_exact(&mut buffer)
-            })?);
-        }
-        Ok((median(&commits), median(&syncs), median(&trips)))
+            self.store.commit(&batch)
+        })?;
+        let syncs = p50(ops, || {
+            self.file.write_all(&buffer)?;
+            self.file.sync_data()
+        })?;
+        let trips = p50(ops, || {
+            self.stream.write_all(&buffer)?;
+            self.stream.read_exact(&mut buffer)
+        })?;
+        Ok((commits, syncs, trips))
     }
 }
 
@@ -80,8 +80,13 @@ impl Drop for Floor {
     }
 }
 
-fn microseconds<E>(work: impl FnOnce() -> Result<(), E>) -> Result<f64, E> {
-    let began = Instant::now();
-    work()?;
-    Ok(began.elapsed().as_secs_f64() * 1e6)
+/// Does something a number of times; returns the median in microseconds.
+fn p50<E>(ops: u32, mut work: impl FnMut() -> Result<(), E>) -> Result<f64, E> {
+    let mut samples = Vec::new();
+    for _ in 0..ops {
+        let began = Instant::now();
+        work()?;
+        samples.push(began.elapsed().as_secs_f64() * 1e6);
+    }
+    Ok(median(&samples))
 }
