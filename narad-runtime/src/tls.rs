@@ -118,7 +118,7 @@ impl Tls {
             return Ok(false);
         }
         if new.own.subject != old.own.subject {
-            let (old, new) = (old.own.subject.clone(), new.own.subject.clone());
+            let (old, new) = (Box::new(old.own.subject.clone()), Box::new(new.own.subject));
             return Err(TlsError::OtherSubject { path: files.cert.clone(), old, new });
         }
         *present.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(new);

@@ -74,9 +74,9 @@ pub enum TlsError {
         /// The certificate.
         path: PathBuf,
         /// Whose it was.
-        old: Subject,
+        old: Box<Subject>,
         /// Whose it is.
-        new: Subject,
+        new: Box<Subject>,
     },
     /// The TLS library refuses them.
     #[error("these certificates cannot be used: {cause}")]
