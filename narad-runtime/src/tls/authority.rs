@@ -113,9 +113,9 @@ impl Authority {
         let mut params = params(validity);
         // Two authorities of one cluster are not to be taken for one another.
         let id = params.key_identifier(&key);
-        let id: String = id.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+        let id = id.iter().take(4).fold(0_u32, |id, byte| id << 8 | u32::from(*byte));
         params.distinguished_name.push(DnType::OrganizationName, cluster.as_str());
-        params.distinguished_name.push(DnType::CommonName, format!("Narad authority {id}"));
+        params.distinguished_name.push(DnType::CommonName, format!("Narad authority {id:08x}"));
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let cert = params.self_signed(&key).map_err(failed)?;
