@@ -242,7 +242,7 @@ mod tests {
         Entry { at: Instant::ORIGIN, input: Input::Event(Event::Wake), effects, phase }
     }
 
-    /// Issue "operator": a journal drives the same machine through the same course, and a machine
+    /// A journal drives the same machine through the same course, and a machine
     /// that has changed is found out.
     #[test]
     fn a_journal_is_driven_again_and_a_difference_is_seen() {

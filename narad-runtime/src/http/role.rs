@@ -89,7 +89,7 @@ impl Peer {
 mod tests {
     use super::*;
 
-    /// Issue "operator": roles are ordered, and have one name everywhere.
+    /// Roles are ordered, and have one name everywhere.
     #[test]
     fn each_role_may_do_what_the_lesser_ones_may() {
         assert!(Role::Read < Role::Write && Role::Write < Role::Admin);

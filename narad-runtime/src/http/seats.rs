@@ -204,7 +204,7 @@ mod tests {
         seat.used.out.is_cancelled()
     }
 
-    /// Issue "operator", as an attacker: half-open connections make room for others.
+    /// Half-open connections make room for others.
     #[test]
     fn the_one_that_has_been_idle_longest_makes_room() {
         let seats = Seats::new(2, 9);

@@ -12,8 +12,8 @@ use narad_core::mover;
 use narad_core::node::{Node, Note};
 
 use crate::clock::wall_ms;
-use crate::node_loop::Observer;
 use crate::mind::Pulse;
+use crate::node_loop::Observer;
 use crate::service::{MoveEnd, PastPhase, PastPhaseName};
 
 /// What is remembered of one move that is over.

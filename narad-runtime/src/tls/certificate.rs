@@ -189,7 +189,7 @@ fn address(bytes: &[u8]) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// Issue "operator": no string of a certificate can name a path or hide another one.
+    /// No string of a certificate can name a path or hide another one.
     #[test]
     fn what_names_nobody_is_refused() {
         let nobody = [

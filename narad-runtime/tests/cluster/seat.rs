@@ -11,7 +11,7 @@ use narad_runtime::settings::{Change, Settings};
 use super::harness::{Cluster, eventually};
 use super::operator::{TOPIC, moves_are_over, narad, paused};
 
-/// Issue "operator": what a real move was told drives the same machine through the same course, whichever
+/// What a real move was told drives the same machine through the same course, whichever
 /// node is asked; and the move is counted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_journal_of_a_real_move_is_driven_again() {
@@ -71,7 +71,7 @@ async fn the_journal_of_a_real_move_is_driven_again() {
     assert!(value("narad_raft_applied_index") > 0.0, "{text}");
 }
 
-/// Issue "operator": a file that is read again counts at once where that is possible, for the whole
+/// A file that is read again counts at once where that is possible, for the whole
 /// cluster where it is the cluster's, and otherwise says that it waits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_configuration_is_taken_over_while_the_node_runs() {

@@ -70,7 +70,7 @@ impl Guarded {
     }
 }
 
-/// Issue "operator", as an attacker: whatever the route, less than its role gets nothing.
+/// Whatever the route, less than its role gets nothing.
 #[tokio::test]
 async fn every_route_is_shut_to_lesser_roles_and_open_to_its_own() {
     let guarded = guarded();
@@ -111,7 +111,7 @@ async fn every_route_is_shut_to_lesser_roles_and_open_to_its_own() {
     assert!(guarded.cluster.state().decommission.is_none());
 }
 
-/// Issue "operator": what admins do is written down, and so is what others may not do.
+/// What admins do is written down, and so is what others may not do.
 #[tokio::test]
 async fn what_admins_do_is_written_down_with_who_and_how_it_ended() {
     let guarded = guarded();

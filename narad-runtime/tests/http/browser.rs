@@ -85,7 +85,7 @@ const FAINT: &str = r#"(() => {
 const OVERFLOW: &str =
     "document.documentElement.scrollWidth - document.documentElement.clientWidth";
 
-/// Issue "operator": wide and narrow, light and dark, a running drain; live without a reload.
+/// Wide and narrow, light and dark, a running drain; live without a reload.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_page_shows_a_running_drain_on_every_screen() {
     let Some(browser) = browser() else { return };

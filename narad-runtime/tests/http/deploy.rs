@@ -75,11 +75,9 @@ fn the_configurations_are_read() {
     let hash = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
     let kubernetes = file("kubernetes.yaml");
     let embedded = kubernetes.split("narad.toml: |\n").nth(1).expect("it is there");
-    let embedded: String = embedded
-        .lines()
-        .take_while(|line| line.starts_with("    "))
-        .map(|line| format!("{}\n", line.trim_start()))
-        .collect();
+    let embedded: Vec<&str> =
+        embedded.lines().take_while(|line| line.starts_with("    ")).map(str::trim_start).collect();
+    let embedded = embedded.join("\n");
     for (text, told) in [(file("narad.toml"), false), (embedded, true)] {
         let with_tokens = text
             .replace("# [[auth", "[[auth")

@@ -83,7 +83,7 @@ fn asks(addr: &str, tls: Option<ClientTls>) -> Client {
 
 const LOOPBACK: &[&str] = &["127.0.0.1"];
 
-/// Issue "operator": roles of client certificates; nobody is an admin for being near.
+/// Roles of client certificates; nobody is an admin for being near.
 #[tokio::test]
 async fn a_client_may_what_its_certificate_says() {
     let certs = Certs::of("prod");
@@ -106,7 +106,7 @@ async fn a_client_may_what_its_certificate_says() {
     assert_eq!(node.members(Read::Barrier).await.expect("a node may look").len(), 1);
 }
 
-/// Issue "operator", as an attacker: nothing is served to whoever shows the wrong thing.
+/// Nothing is served to whoever shows the wrong thing.
 #[tokio::test]
 async fn who_shows_a_wrong_certificate_is_not_served() {
     let (certs, other) = (Certs::of("prod"), Certs::of("test"));

@@ -93,7 +93,7 @@ async fn a_request_under_way_comes_to_its_end_when_the_node_stops() {
     assert_eq!(cluster.values("orders", 0), ["x"]);
 }
 
-/// Issue "operator", as an attacker: connections that say nothing make room for those that do.
+/// Connections that say nothing make room for those that do.
 #[tokio::test]
 async fn half_open_connections_keep_nobody_out() {
     const MAX: usize = 16;

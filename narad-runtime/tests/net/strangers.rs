@@ -96,7 +96,7 @@ async fn a_silent_or_slow_client_is_closed_in_time() {
     reaches(&two, ONE, 2).await;
 }
 
-/// Issue "operator": a peer that says nothing any more does not keep its connection.
+/// A peer that says nothing any more does not keep its connection.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_idle_peer_is_let_go_and_comes_back() {
     let world = Arc::new(World::default());

@@ -15,7 +15,7 @@ connections_max = 64
 format = "json"
 "#;
 
-/// Issue "operator": ten thousand half-open connections would be the same, only slower.
+/// Ten thousand half-open connections would be the same, only slower.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_running_node_takes_over_a_file_and_keeps_its_door_open() {
     let root = tempfile::tempdir().unwrap();

@@ -121,13 +121,13 @@ fn refused(output: &Output, code: i32, says: &[&str]) {
 const USAGE: i32 = 2;
 const UNAVAILABLE: i32 = 5;
 
-/// Issue "operator": records are published, moved and received, and nodes ask one another, all of it
+/// Records are published, moved and received, and nodes ask one another, all of it
 /// under TLS.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cluster_does_under_tls_what_it_does_without() {
     let secure = Secure::start().await;
     assert_ok(&secure.narad(&["topic", "create", "orders", "--partitions", "3"], ""));
-    let lines: String = (0..500).map(|i| format!("line {i}\n")).collect();
+    let lines = (0..500).map(|i| format!("line {i}")).collect::<Vec<_>>().join("\n");
     assert_ok(&secure.narad(&["pub", "orders"], &lines));
     let topic = secure.ask(&["topic", "show", "orders"]).expect("a topic");
     let owner = topic["routes"][0]["owner"].as_str().unwrap().to_owned();
@@ -155,7 +155,7 @@ async fn a_cluster_does_under_tls_what_it_does_without() {
     secure.is_whole();
 }
 
-/// Issue "operator", as an attacker: the wrong authority, no TLS, another node's certificate. Nothing
+/// The wrong authority, no TLS, another node's certificate. Nothing
 /// is served, both logs say why, and nobody's heartbeats are harmed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_is_no_node_of_the_cluster_does_not_get_in() {
@@ -254,7 +254,7 @@ async fn a_hangup_replaces_the_certificate() {
     secure.is_whole();
 }
 
-/// Issue "operator": one command makes a working set, and nobody else can read the keys.
+/// One command makes a working set, and nobody else can read the keys.
 #[test]
 fn keys_are_for_their_owner() {
     let root = TempDir::new().unwrap();
@@ -294,7 +294,7 @@ fn keys_are_for_their_owner() {
     refused(&show("ca.crt"), USAGE, &["narad://"]);
 }
 
-/// Issue "operator": plaintext is for this machine alone, unless somebody insists.
+/// Plaintext is for this machine alone, unless somebody insists.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wider_bind_without_tls_is_refused_unless_insecure_is_said() {
     let root = TempDir::new().unwrap();
@@ -313,7 +313,7 @@ async fn a_wider_bind_without_tls_is_refused_unless_insecure_is_said() {
     Secure::says(&node, &["WARN", "there is no TLS"]).await;
 }
 
-/// Issue "operator": ten thousand connections that do not say who they are, on both ports. Heartbeats
+/// Ten thousand connections that do not say who they are, on both ports. Heartbeats
 /// go on, and so does the API.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn half_open_connections_harm_nobody() {

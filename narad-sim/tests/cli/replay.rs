@@ -153,7 +153,7 @@ fn journal(dir: &tempfile::TempDir, change: impl Fn(&mut Entry)) -> String {
     file(dir, "t.jsonl", &text)
 }
 
-/// Issue "operator": the journal of a real node is stepped through like any other trace.
+/// The journal of a real node is stepped through like any other trace.
 #[test]
 fn the_journal_of_a_node_is_replayed() {
     let dir = dir();

@@ -73,7 +73,7 @@ fn a_refusal_of_the_source_leaves_the_connection_for_the_next_request() {
     assert_eq!(setup.server.connections(), 1);
 }
 
-/// Issue "operator": nothing is served to whoever is not who it says, and nothing is taken from such.
+/// Nothing is served to whoever is not who it says, and nothing is taken from such.
 #[test]
 fn a_copy_needs_the_right_certificates_on_both_sides() {
     let (set, other) = (Set::of("prod"), Set::of("prod"));

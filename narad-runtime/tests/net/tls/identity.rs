@@ -81,7 +81,7 @@ async fn nodes_of_one_cluster_talk_under_tls() {
     cluster.goes_on().await;
 }
 
-/// Issue "operator": another node's certificate is refused, and the refusal names both.
+/// Another node's certificate is refused, and the refusal names both.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_nodes_certificate_is_refused() {
     let cluster = Cluster::start().await;
@@ -109,7 +109,7 @@ async fn a_clients_certificate_is_none_of_a_node() {
     cluster.goes_on().await;
 }
 
-/// Issue "operator": no certificate; here because the node was started without TLS.
+/// No certificate; here because the node was started without TLS.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_without_tls_is_refused_and_both_say_so() {
     let cluster = Cluster::start().await;
@@ -270,7 +270,7 @@ async fn a_replaced_certificate_is_used_for_the_next_connection() {
     cluster.goes_on().await;
 }
 
-/// Issue "operator": 10,000 half-open connections. They push out one another; who has shown its
+/// 10,000 half-open connections. They push out one another; who has shown its
 /// certificate is not harmed, and who comes with one gets in.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flood_of_half_open_handshakes_harms_nobody() {
