@@ -81,6 +81,11 @@ number!(
     Generation, "g"
 );
 number!(
+    /// The number of a decommission of one member: +1 with every `SetDraining` that began one
+    /// (H24d, H37).
+    Drain, "w"
+);
+number!(
     /// One life of a partition's log on its node: +1 whenever the log is opened after a crash may
     /// have cut its tail (H16).
     LogGeneration, "l"

@@ -119,6 +119,8 @@ bugs! {
     ReportsEndWithTheLife,
     /// H37: a node says that it is drained whatever is left on it.
     DrainedOutUnseen,
+    /// H37: what a node said of a decommission that was cancelled passes for the next one.
+    DrainedOutOfAnyDrain,
     /// H38: a retirement counts voters that are retired already.
     RetiredVotersCounted,
     /// H39: a living owner's partition can be declared lost.

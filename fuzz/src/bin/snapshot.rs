@@ -38,7 +38,7 @@ fn commands(parts: &Parts, members: &[NodeId]) -> Vec<Command> {
         let (node, incarnation) = (member.id, member.incarnation);
         commands.push(Command::MarkDead { node, incarnation });
         commands.push(Command::SetDraining { node, on: true });
-        commands.push(Command::DrainedOut { node, incarnation });
+        commands.push(Command::DrainedOut { node, incarnation, drain: member.drains });
         commands.push(Command::Retire { node, receipt: None });
         commands.push(Command::Retire { node, receipt: Some("gone".into()) });
     }

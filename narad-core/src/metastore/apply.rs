@@ -259,8 +259,8 @@ impl State {
                 self.report(turn, *node, *incarnation, hwms)
             }
             Command::SetDraining { node, on } => self.set_draining(turn, *node, *on),
-            Command::DrainedOut { node, incarnation } => {
-                self.drained_out(turn, *node, *incarnation)
+            Command::DrainedOut { node, incarnation, drain } => {
+                self.drained_out(turn, *node, *incarnation, *drain)
             }
             Command::Retire { node, receipt } => self.retire(turn, *node, receipt.as_deref()),
             Command::CreateTopic { name, partitions, parent } => {

@@ -7,8 +7,8 @@ use super::assignment::Expect;
 use super::member::Addresses;
 use crate::config::Policy;
 use crate::ids::{
-    Attempt, Digest, Epoch, Generation, Incarnation, MoveId, Name, NodeId, Offset, PartitionId,
-    ProposalId, StoreUuid, Token, TopicId,
+    Attempt, Digest, Drain, Epoch, Generation, Incarnation, MoveId, Name, NodeId, Offset,
+    PartitionId, ProposalId, StoreUuid, Token, TopicId,
 };
 
 /// One entry of the replicated log.
@@ -78,6 +78,9 @@ pub enum Command {
         node: NodeId,
         /// Its life.
         incarnation: Incarnation,
+        /// The decommission that it speaks of: once that is cancelled, the node accepts again, and
+        /// the next one begins with what it has accepted meanwhile (H37, case 18).
+        drain: Drain,
     },
     /// Takes a drained node out for good (H24).
     Retire {
@@ -387,7 +390,7 @@ pub enum Reason {
     /// The life is older than the member's.
     #[error("a later life of this node has registered")]
     StaleIncarnation,
-    /// The node is not draining.
+    /// The node is not draining, or it is another decommission by now.
     #[error("the node is not being decommissioned")]
     NotDraining,
     /// The node has not said that nothing is left on it.

@@ -4,7 +4,7 @@ use alloc::collections::BTreeSet;
 use alloc::string::String;
 use core::time::Duration;
 
-use crate::ids::{Generation, Incarnation, Name, NodeId, StoreUuid};
+use crate::ids::{Drain, Generation, Incarnation, Name, NodeId, StoreUuid};
 use crate::planted::{Bug, is_planted};
 
 /// One node of the cluster.
@@ -27,7 +27,10 @@ pub struct Member {
     pub deaths: Generation,
     /// Whether it is being decommissioned. Survives a re-registration (R85).
     pub draining: bool,
-    /// Whether it has said, in its present life, that nothing is left on it (H37).
+    /// The number of its last decommission, over or not; zero if it has never been drained.
+    pub drains: Drain,
+    /// Whether it has said, in its present life and of this decommission, that nothing is left on
+    /// it (H37).
     pub drained_out: bool,
     /// Whether it has been taken out for good. Remembered for ever, so that its disk never comes
     /// back as a member.

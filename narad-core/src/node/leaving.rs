@@ -7,6 +7,7 @@
 use super::routes::{Route, Ticket};
 use super::{Node, Operation};
 use crate::effects::Deadline;
+use crate::ids::Drain;
 use crate::metastore::Command;
 use crate::planted::{Bug, is_planted};
 use crate::time::Instant;
@@ -63,10 +64,12 @@ impl Node {
 
     pub(super) fn accept_is_closed(&mut self, told: bool) {
         let empty = told && self.dispatch.backlog().records == 0;
+        let drain = self.state.member(self.me.node).map_or(Drain(0), |me| me.drains);
         if (empty || is_planted(Bug::DrainedOutUnseen)) && self.can_leave() {
             let (node, incarnation) = (self.me.node, self.lease.incarnation());
             self.leaving = Leaving::Saying;
-            self.propose(Command::DrainedOut { node, incarnation }, Ticket::DrainedOut);
+            let command = Command::DrainedOut { node, incarnation, drain };
+            self.propose(command, Ticket::DrainedOut);
         } else {
             self.look_later();
         }

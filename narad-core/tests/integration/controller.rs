@@ -130,8 +130,9 @@ impl Bench {
     pub(crate) fn drain_out(&mut self, id: u64) {
         let node = NodeId(id);
         self.done(1, Command::SetDraining { node, on: true });
-        let incarnation = self.state.member(node).unwrap().incarnation;
-        self.done(id, Command::DrainedOut { node, incarnation });
+        let member = self.state.member(node).unwrap();
+        let (incarnation, drain) = (member.incarnation, member.drains);
+        self.done(id, Command::DrainedOut { node, incarnation, drain });
     }
 
     pub(crate) fn tell(&mut self, event: Event) {

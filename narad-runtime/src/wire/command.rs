@@ -5,7 +5,8 @@
 //! field of an old command, whenever it is set.
 
 use narad_core::ids::{
-    Digest, Epoch, Generation, Incarnation, MoveId, NodeId, Offset, PartitionId, StoreUuid, TopicId,
+    Digest, Drain, Epoch, Generation, Incarnation, MoveId, NodeId, Offset, PartitionId, StoreUuid,
+    TopicId,
 };
 use narad_core::metastore::{Command, Entry, Fence};
 
@@ -130,9 +131,11 @@ fn form(command: &Command) -> Form {
         Command::SetDraining { node, on } => {
             Form::SetDraining(message::SetDraining { node: node.0, on: *on })
         }
-        Command::DrainedOut { node, incarnation } => {
-            Form::DrainedOut(message::DrainedOut { node: node.0, incarnation: incarnation.0 })
-        }
+        Command::DrainedOut { node, incarnation, drain } => Form::DrainedOut(message::DrainedOut {
+            node: node.0,
+            incarnation: incarnation.0,
+            drain: drain.0,
+        }),
         Command::Retire { node, receipt } => {
             Form::Retire(message::Retire { node: node.0, receipt: receipt.clone() })
         }
@@ -243,6 +246,7 @@ fn read(form: Form) -> Result<Command, DecodeError> {
         Form::DrainedOut(out) => Command::DrainedOut {
             node: NodeId(out.node),
             incarnation: Incarnation(out.incarnation),
+            drain: Drain(out.drain),
         },
         Form::Retire(retire) => {
             Command::Retire { node: NodeId(retire.node), receipt: retire.receipt }

@@ -1,8 +1,8 @@
 //! Rows of the replicated state, to and from their messages.
 
 use narad_core::ids::{
-    Epoch, Generation, Incarnation, LogIndex, MoveId, NodeId, Offset, PartitionId, StoreUuid,
-    TopicId,
+    Drain, Epoch, Generation, Incarnation, LogIndex, MoveId, NodeId, Offset, PartitionId,
+    StoreUuid, TopicId,
 };
 use narad_core::metastore::{
     Assignment, Configuration, Member, Parts, Reason, Reign, Residue, Status, Timing, Topic,
@@ -28,6 +28,7 @@ impl Coded for Member {
             }),
             deaths: self.deaths.0,
             draining: self.draining,
+            drains: self.drains.0,
             drained_out: self.drained_out,
             retired: self.retired,
             timing: Some(self.timing.to_message()),
@@ -47,6 +48,7 @@ impl Coded for Member {
             },
             deaths: Generation(message.deaths),
             draining: message.draining,
+            drains: Drain(message.drains),
             drained_out: message.drained_out,
             retired: message.retired,
             timing: nested(message.timing)?,

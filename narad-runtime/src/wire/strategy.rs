@@ -7,8 +7,9 @@ use narad_core::config::Policy;
 use narad_core::cursor::{Acks, Span};
 use narad_core::dispatch::{BatchNo, SendFault};
 use narad_core::ids::{
-    Attempt, AttemptNo, ByteCount, Digest, Epoch, FreezeNo, Generation, Incarnation, LogGeneration,
-    LogIndex, MoveId, Name, NodeId, Offset, PartitionId, ProposalId, StoreUuid, Token, TopicId,
+    Attempt, AttemptNo, ByteCount, Digest, Drain, Epoch, FreezeNo, Generation, Incarnation,
+    LogGeneration, LogIndex, MoveId, Name, NodeId, Offset, PartitionId, ProposalId, StoreUuid,
+    Token, TopicId,
 };
 use narad_core::metastore::{
     Addresses, Assignment, Command, Configuration, Entry, Expect, Fence, Member, Parts, Reign,
@@ -136,16 +137,18 @@ pub(crate) fn member() -> impl Strategy<Value = Member> {
         silence,
         promote_after,
     });
-    (node(), name(), addrs(), uuid(), incarnation(), status, int(), flags, timing).prop_map(
-        |(id, name, addrs, store_uuid, incarnation, status, deaths, flags, timing)| Member {
+    let counts = (int(), int());
+    (node(), name(), addrs(), uuid(), incarnation(), status, counts, flags, timing).prop_map(
+        |(id, name, addrs, store_uuid, incarnation, status, counts, flags, timing)| Member {
             id,
             name,
             addrs,
             store_uuid,
             incarnation,
             status,
-            deaths: Generation(deaths),
+            deaths: Generation(counts.0),
             draining: flags.0,
+            drains: Drain(counts.1),
             drained_out: flags.1,
             retired: flags.2,
             timing,
@@ -278,8 +281,9 @@ fn membership() -> impl Strategy<Value = Command> {
         (node(), incarnation(), vec(hwm, 0..5))
             .prop_map(|(node, incarnation, hwms)| Command::Report { node, incarnation, hwms }),
         (node(), any::<bool>()).prop_map(|(node, on)| Command::SetDraining { node, on }),
-        (node(), incarnation())
-            .prop_map(|(node, incarnation)| Command::DrainedOut { node, incarnation }),
+        (node(), incarnation(), int().prop_map(Drain)).prop_map(|(node, incarnation, drain)| {
+            Command::DrainedOut { node, incarnation, drain }
+        }),
         (node(), option::of(text())).prop_map(|(node, receipt)| Command::Retire { node, receipt }),
         policy().prop_map(Command::SetPolicy),
         any::<u32>().prop_map(|to| Command::RaiseVersion { to }),

@@ -235,8 +235,8 @@ impl Law {
                 self.report(case, *node, *incarnation, hwms)
             }
             Command::SetDraining { node, on } => self.set_draining(case, *node, *on),
-            Command::DrainedOut { node, incarnation } => {
-                self.drained_out(case, *node, *incarnation)
+            Command::DrainedOut { node, incarnation, drain } => {
+                self.drained_out(case, *node, *incarnation, *drain)
             }
             Command::Retire { node, receipt } => self.retire(case, *node, receipt.as_deref()),
             Command::CreateTopic { name, partitions, parent } => {

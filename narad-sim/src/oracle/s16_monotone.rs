@@ -53,6 +53,7 @@ fn row(partition: PartitionId, before: &Assignment, after: &Assignment, cx: &mut
 fn member(before: &Member, after: &Member, cx: &mut Cx<'_>) {
     let fell = after.incarnation < before.incarnation
         || after.deaths < before.deaths
+        || after.drains < before.drains
         || (before.retired && !after.retired);
     if fell {
         cx.breach("S16", before.id, || format!("it goes back: {before:?}, then {after:?}"));

@@ -4,7 +4,7 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use super::{State, Turn};
-use crate::ids::{Generation, Incarnation, Name, NodeId, PartitionId, StoreUuid};
+use crate::ids::{Drain, Generation, Incarnation, Name, NodeId, PartitionId, StoreUuid};
 use crate::metastore::command::{Applied, Command, Reason};
 use crate::metastore::member::{Addresses, Member, Status, Timing};
 use crate::planted::{Bug, is_planted};
@@ -45,6 +45,7 @@ impl State {
             status: Status::Alive,
             deaths: Generation(0),
             draining: false,
+            drains: Drain(0),
             drained_out: false,
             retired: false,
             timing: Timing::default(),
@@ -149,17 +150,23 @@ impl State {
         self.edit_member(turn, node, |member| {
             member.draining = on;
             member.drained_out = false;
+            if on {
+                member.drains = member.drains.next();
+            }
         });
         Ok(Applied::Done)
     }
 
     /// Holds until the drain is cancelled or the node registers again: a draining node that owns
     /// nothing and awaits nothing is given nothing, so that no ack and no record comes back to it.
+    /// What it said before a cancel may be decided long after it, when it drains again and its life
+    /// is still the same: it is no word about what it has accepted in between.
     pub(super) fn drained_out(
         &mut self,
         turn: &mut Turn<'_>,
         node: NodeId,
         incarnation: Incarnation,
+        drain: Drain,
     ) -> Result<Applied, Reason> {
         let member = self.staying(node)?;
         if turn.by != node {
@@ -168,7 +175,8 @@ impl State {
         if member.incarnation != incarnation {
             return Err(Reason::StaleIncarnation);
         }
-        if !member.draining {
+        let is_over = member.drains != drain && !is_planted(Bug::DrainedOutOfAnyDrain);
+        if !member.draining || is_over {
             return Err(Reason::NotDraining);
         }
         if member.drained_out {

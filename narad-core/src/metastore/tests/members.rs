@@ -3,8 +3,8 @@
 use alloc::string::String;
 
 use super::{World, addrs, join, name, register, store};
-use crate::ids::{Generation, Incarnation, LogIndex, NodeId, ProposalId, StoreUuid};
-use crate::metastore::{Addresses, Applied, Command, Entry, Reason, Reply, State, Status};
+use crate::ids::{Drain, Generation, Incarnation, LogIndex, NodeId, ProposalId, StoreUuid};
+use crate::metastore::{Addresses, Applied, Command, Entry, Member, Reason, Reply, State, Status};
 
 fn mark_dead(node: u64, incarnation: u64) -> Command {
     Command::MarkDead { node: NodeId(node), incarnation: Incarnation(incarnation) }
@@ -193,6 +193,26 @@ fn a_late_copy_of_a_drain_does_not_undo_its_cancel() {
     assert!(!world.member(3).draining);
 }
 
+/// H37, H24d, case 18: what a node said of a decommission that was cancelled since is no word about
+/// the next one, in the same life, before which it has accepted records again.
+#[test]
+fn a_late_word_of_a_cancelled_drain_says_nothing_of_the_next() {
+    let mut world = World::cluster(4);
+    world.drain(4, true);
+    let Member { incarnation, drains: drain, .. } = *world.member(4);
+    let late = Command::DrainedOut { node: NodeId(4), incarnation, drain };
+    world.drain(4, false);
+    assert_eq!(world.refuses(4, late.clone()), Reason::NotDraining);
+    world.drain(4, true);
+    assert_eq!(world.member(4).drains, drain.next());
+    assert_eq!(world.refuses(4, late), Reason::NotDraining);
+    assert!(!world.member(4).drained_out);
+    let retire = Command::Retire { node: NodeId(4), receipt: None };
+    assert_eq!(world.refuses(9, retire), Reason::NotDrainedOut);
+    world.drained_out(4);
+    assert!(world.member(4).drained_out);
+}
+
 /// H37: only the leaving node says that nothing is left, in its present life, and only when it
 /// owns nothing and awaits nothing: a later flip would bring acks and records back to it.
 #[test]
@@ -201,6 +221,7 @@ fn drained_out_is_said_by_the_leaving_node_once_nothing_is_left() {
     let out = |node: u64, incarnation: u64| Command::DrainedOut {
         node: NodeId(node),
         incarnation: Incarnation(incarnation),
+        drain: Drain(1),
     };
     assert_eq!(world.refuses(2, out(2, 1)), Reason::NotDraining);
     world.drain(1, true);

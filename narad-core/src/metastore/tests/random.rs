@@ -9,8 +9,8 @@ use proptest::test_runner::RngSeed;
 use super::{World, addrs, invariants, name, store};
 use crate::config::Policy;
 use crate::ids::{
-    Attempt, AttemptNo, Digest, Epoch, FreezeNo, Generation, Incarnation, LogIndex, MoveId, NodeId,
-    Offset, PartitionId, ProposalId, Token, TopicId,
+    Attempt, AttemptNo, Digest, Drain, Epoch, FreezeNo, Generation, Incarnation, LogIndex, MoveId,
+    NodeId, Offset, PartitionId, ProposalId, Token, TopicId,
 };
 use crate::metastore::{
     Assignment, Command, Entry, Expect, Fence, Parts, Reply, Residue, State, Status,
@@ -65,6 +65,10 @@ impl Step {
 
     fn life(world: &World, node: NodeId) -> Incarnation {
         world.state.member(node).map_or(Incarnation(1), |member| member.incarnation)
+    }
+
+    fn drain(world: &World, node: NodeId) -> Drain {
+        world.state.member(node).map_or(Drain(0), |member| member.drains)
     }
 
     fn expect(&self, row: &Assignment) -> Expect {
@@ -134,7 +138,7 @@ impl Step {
                 (owner, Command::Report { node: row.owner, incarnation, hwms })
             }
             6 => (by, Command::SetDraining { node, on: self.flag }),
-            7 => (by, Command::DrainedOut { node, incarnation }),
+            7 => (by, Command::DrainedOut { node, incarnation, drain: Self::drain(world, node) }),
             8 => (by, Command::Retire { node, receipt: self.flag.then(|| "gone".into()) }),
             9 => (
                 by,
@@ -328,6 +332,8 @@ fn check_authority(before: &State, after: &State, entry: &Entry) {
         if old.incarnation < new.incarnation || (new.drained_out && !old.drained_out) {
             assert_eq!(entry.by, old.id);
         }
+        let begun = new.draining && !old.draining;
+        assert_eq!(new.drains.0, old.drains.0 + u64::from(begun), "each has a number of its own");
     }
 }
 

@@ -132,6 +132,8 @@ pub(crate) struct DrainedOut {
     pub(crate) node: u64,
     #[prost(uint64, tag = "2")]
     pub(crate) incarnation: u64,
+    #[prost(uint64, tag = "3")]
+    pub(crate) drain: u64,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -130,6 +130,8 @@ pub(crate) struct Member {
     pub(crate) retired: bool,
     #[prost(message, optional, tag = "12")]
     pub(crate) timing: Option<Timing>,
+    #[prost(uint64, tag = "13")]
+    pub(crate) drains: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]

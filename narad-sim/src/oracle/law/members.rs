@@ -1,6 +1,6 @@
 //! Members: joining, living, dying, leaving.
 
-use narad_core::ids::{Generation, Incarnation, Name, NodeId, StoreUuid};
+use narad_core::ids::{Drain, Generation, Incarnation, Name, NodeId, StoreUuid};
 use narad_core::metastore::{Addresses, Applied, Member, Reason, Status, Timing};
 
 use super::{Case, Law, timing};
@@ -45,6 +45,7 @@ impl Law {
             status: Status::Alive,
             deaths: Generation(0),
             draining: false,
+            drains: Drain(0),
             drained_out: false,
             retired: false,
             timing: Timing::default(),
@@ -127,6 +128,8 @@ impl Law {
         self.remember(case.entry.proposal);
         let member = self.touch(case, node);
         (member.draining, member.drained_out) = (on, false);
+        // Each has a number of its own, so that nothing said of one is a word about the next.
+        member.drains.0 += u64::from(on);
         Ok(Applied::Done)
     }
 
@@ -135,6 +138,7 @@ impl Law {
         case: &mut Case<'_>,
         node: NodeId,
         incarnation: Incarnation,
+        drain: Drain,
     ) -> Result<Applied, Reason> {
         let member = self.staying(node)?;
         if case.entry.by != node {
@@ -143,7 +147,7 @@ impl Law {
         if member.incarnation != incarnation {
             return Err(Reason::StaleIncarnation);
         }
-        if !member.draining {
+        if !member.draining || member.drains != drain {
             return Err(Reason::NotDraining);
         }
         if member.drained_out {

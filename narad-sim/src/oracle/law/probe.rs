@@ -9,8 +9,8 @@
 use std::collections::VecDeque;
 
 use narad_core::ids::{
-    Attempt, AttemptNo, Digest, Epoch, FreezeNo, Generation, Incarnation, LogIndex, MoveId, Name,
-    NodeId, Offset, PartitionId, ProposalId, Token, TopicId,
+    Attempt, AttemptNo, Digest, Drain, Epoch, FreezeNo, Generation, Incarnation, LogIndex, MoveId,
+    Name, NodeId, Offset, PartitionId, ProposalId, Token, TopicId,
 };
 use narad_core::metastore::{Assignment, Command, Entry, Expect, Fence, State, Status};
 
@@ -117,7 +117,7 @@ impl Probes {
         } else if !member.draining {
             Command::SetDraining { node, on: true }
         } else if !member.drained_out && member.status == Status::Alive {
-            Command::DrainedOut { node, incarnation }
+            Command::DrainedOut { node, incarnation, drain: member.drains }
         } else {
             let receipt = (!self.one_in(3)).then(|| "it is gone".to_owned());
             Command::Retire { node, receipt }
@@ -222,7 +222,10 @@ impl Probes {
                 Command::Register { node, store_uuid, incarnation, addrs }
             }
             16 | 17 => Command::SetDraining { node, on: !self.one_in(3) },
-            18 | 19 => Command::DrainedOut { node, incarnation },
+            18 | 19 => {
+                let drain = Drain(self.about(law.members.get(&node)?.drains.0));
+                Command::DrainedOut { node, incarnation, drain }
+            }
             20 | 21 => {
                 let receipt = self.one_in(2).then(|| "it is gone".to_owned());
                 Command::Retire { node, receipt }

@@ -202,7 +202,8 @@ fn a_decommission_has_time_from_when_nothing_stands_in_its_way() {
     healing(&mut bench);
     later(&mut bench);
     bench.commit_from(1, Command::SetDraining { node, on: true }, Origin::Operator);
-    bench.commit(5, Command::DrainedOut { node, incarnation: Incarnation(1) });
+    let (incarnation, drain) = (Incarnation(1), Drain(1));
+    bench.commit(5, Command::DrainedOut { node, incarnation, drain });
     let is_found = |bench: &mut Bench| {
         bench.oracle.finish_liveness(0, &bench.sight);
         bench.broken().contains(&"L3")
@@ -241,7 +242,7 @@ fn what_a_retired_node_holds_may_stay() {
         let no = AttemptNo { incarnation, n: 0 };
         bench.set_log(3, Attempt { move_id: MoveId(0), destination: node, no }, 0, &[], 0);
         bench.commit_from(1, Command::SetDraining { node, on: true }, Origin::Operator);
-        bench.commit(3, Command::DrainedOut { node, incarnation });
+        bench.commit(3, Command::DrainedOut { node, incarnation, drain: Drain(1) });
         if !stays {
             bench.commit(1, Command::Retire { node, receipt: None });
             assert!(bench.state().member(node).unwrap().retired);

@@ -58,7 +58,8 @@ fn a_node_with_a_backlog_is_not_drained() {
         }
         let node = NodeId(3);
         bench.commit_from(1, Command::SetDraining { node, on: true }, Origin::Operator);
-        bench.commit(3, Command::DrainedOut { node, incarnation: Incarnation(1) });
+        let (incarnation, drain) = (Incarnation(1), Drain(1));
+        bench.commit(3, Command::DrainedOut { node, incarnation, drain });
         assert_eq!(bench.broken().contains(&"S15"), !arrived);
     }
 }

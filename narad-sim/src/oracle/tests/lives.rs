@@ -85,7 +85,11 @@ fn a_forged_entry_that_passes_is_found() {
     let mut bench = Bench::cluster(3);
     bench.register(2, 2);
     // Said by another, the fold refuses it.
-    bench.commit_from(1, Command::DrainedOut { node, incarnation }, Origin::Forged);
+    bench.commit_from(
+        1,
+        Command::DrainedOut { node, incarnation, drain: Drain(1) },
+        Origin::Forged,
+    );
     bench.holds();
 }
 
@@ -97,7 +101,8 @@ fn voters(ids: &[u64]) -> Configuration {
 fn retire(bench: &mut Bench, node: u64) {
     let id = NodeId(node);
     bench.commit_from(1, Command::SetDraining { node: id, on: true }, Origin::Operator);
-    bench.commit(node, Command::DrainedOut { node: id, incarnation: Incarnation(1) });
+    let (incarnation, drain) = (Incarnation(1), Drain(1));
+    bench.commit(node, Command::DrainedOut { node: id, incarnation, drain });
     bench.commit(1, Command::Retire { node: id, receipt: None });
 }
 

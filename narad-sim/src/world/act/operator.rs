@@ -276,7 +276,11 @@ impl World {
                 addrs: state.member(about)?.addrs.clone(),
             },
             Forged::SetDraining => Command::SetDraining { node: about, on },
-            Forged::DrainedOut => Command::DrainedOut { node: about, incarnation: before(about) },
+            Forged::DrainedOut => Command::DrainedOut {
+                node: about,
+                incarnation: before(about),
+                drain: state.member(about)?.drains,
+            },
             Forged::Retire => Command::Retire { node: about, receipt: None },
             Forged::Assign => Command::AssignPartition { partition: partition?, node: node(to)? },
             Forged::SetTarget => {
