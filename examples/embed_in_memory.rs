@@ -1,6 +1,6 @@
 //! Nodes inside a program of yours, with a store and a metastore of your own: here both are in memory,
 //! and the connections are those that come with Narad. Two nodes, one partition, one move.
-#![expect(clippy::cast_possible_truncation, reason = "so many records fit into no memory")]
+#![expect(clippy::cast_possible_truncation, clippy::print_stdout, reason = "an example in memory")]
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

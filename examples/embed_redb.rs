@@ -3,6 +3,8 @@
 //!
 //! Everything that a method changes is one transaction, so that a crash leaves all of it or nothing.
 
+#![expect(clippy::print_stdout, reason = "an example talks to the person who runs it")]
+
 use std::path::PathBuf;
 use std::sync::Arc;
 

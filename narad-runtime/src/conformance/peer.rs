@@ -140,7 +140,7 @@ async fn sizes(nodes: &Nodes, report: &mut Report) -> Result<(), Violation> {
             let pattern: Vec<u8> = (0..=250).collect();
             let mut message = pattern.repeat(bytes / pattern.len() + 1);
             message.truncate(bytes - 2);
-            message.extend_from_slice(&[b'0' + from as u8, b'a' + to as u8]);
+            message.extend_from_slice(format!("{from}{to}").as_bytes());
             let message = Bytes::from(message);
             let before = nodes.arrivals(&message);
             let answered = nodes.call(from, to, message.clone()).await?;

@@ -79,6 +79,7 @@ async fn content(
     }
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "it is compared with what may be there or not")]
 fn log(start: u64, records: Vec<Bytes>, note: &str) -> Option<(Kept, Vec<Bytes>)> {
     let end = Offset(start + records.len() as u64);
     Some((Kept { start: Offset(start), end, note: note.to_owned().into() }, records))

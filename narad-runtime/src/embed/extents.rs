@@ -15,7 +15,7 @@ use super::store::RECORD_BYTES_MAX;
 pub(super) const RECORDS: u64 = 4096;
 
 /// Bytes before each record.
-pub(super) const FRAME_BYTES: u64 = 4;
+const HEADER: usize = 4;
 
 /// The extents of a log, or of the first part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,7 +137,7 @@ impl Prefix {
 }
 
 pub(super) const fn frame_bytes(record: &[u8]) -> u64 {
-    FRAME_BYTES + record.len() as u64
+    (HEADER + record.len()) as u64
 }
 
 /// Puts records together for the way.
@@ -154,18 +154,18 @@ pub(super) fn frames(records: &[Bytes]) -> Bytes {
 pub(super) fn unframe(mut bytes: Bytes) -> Option<Vec<Bytes>> {
     let mut records = Vec::new();
     while !bytes.is_empty() {
-        let header = bytes.first_chunk::<4>()?;
+        let header = bytes.first_chunk::<HEADER>()?;
         let length = usize::try_from(u32::from_le_bytes(*header)).ok()?;
-        let whole = FRAME_BYTES as usize + length;
+        let whole = HEADER + length;
         if length > RECORD_BYTES_MAX || bytes.len() < whole {
             return None;
         }
-        records.push(bytes.split_to(whole).slice(FRAME_BYTES as usize..));
+        records.push(bytes.split_to(whole).slice(HEADER..));
     }
     Some(records)
 }
 
-fn header(record: &[u8]) -> [u8; 4] {
+fn header(record: &[u8]) -> [u8; HEADER] {
     u32::try_from(record.len()).expect("a record is at most a mebibyte").to_le_bytes()
 }
 
@@ -204,7 +204,9 @@ mod tests {
             }
             prop_assert_eq!(prefix.finish(), Some(Checksum(crc32c::crc32c(&bytes[..cut]))));
             let mut extents = Extents::new(Offset(0));
-            records.iter().for_each(|record| extents.push(record));
+            for record in &records {
+                extents.push(record);
+            }
             prop_assert_eq!(extents.pieces()[0].checksum, crc32c::crc32c(&bytes));
             let torn = bytes.slice(..bytes.len() - 1);
             prop_assert_eq!(unframe(torn), None);

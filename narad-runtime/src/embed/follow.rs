@@ -90,6 +90,13 @@ impl Shared {
         self.reached(index).await.then_some(index)
     }
 
+    /// Passes a barrier on behalf of the machines: without a leader there is nobody to propose to, so
+    /// nothing is to begin.
+    pub(super) async fn barrier_with_leader(&self, metastore: &dyn Metastore) -> Option<LogIndex> {
+        self.ledger().leader()?;
+        self.barrier(metastore).await
+    }
+
     /// Waits until the node was told a record. False if that takes too long.
     pub(super) async fn reached(&self, index: LogIndex) -> bool {
         let mut told = self.told.subscribe();

@@ -186,12 +186,12 @@ impl Surroundings for Hands {
             }
             Operation::Barrier => {
                 self.wait(op, async move {
-                    Outcome::Barrier(parts.shared.barrier(&*parts.metastore).await)
+                    Outcome::Barrier(parts.shared.barrier_with_leader(&*parts.metastore).await)
                 });
             }
             Operation::Survey => {
                 self.wait(op, async move {
-                    let index = parts.shared.barrier(&*parts.metastore).await;
+                    let index = parts.shared.barrier_with_leader(&*parts.metastore).await;
                     // Whoever watches has come as far as the metastore shows.
                     let members = parts.shared.members();
                     Outcome::Survey(index.map(|index| {
@@ -406,11 +406,12 @@ impl Parts {
         let asking = cancel.run_until_cancelled(self.ask(source, question));
         let records = match asking.await.ok_or(Fault::Cancelled)? {
             Ok(Reply::Records(frames)) => unframe(frames).ok_or(Fault::Malformed)?,
-            Ok(Reply::NoRecords(CopyFault::NotServing)) => return Err(Fault::Unreachable),
+            Ok(Reply::NoRecords(CopyFault::NotServing)) | Err(CallFault::Unreachable) => {
+                return Err(Fault::Unreachable);
+            }
             Ok(Reply::NoRecords(CopyFault::Gone)) => return Err(Fault::ExtentGone),
             Ok(Reply::NoRecords(CopyFault::Failed)) => return Err(Fault::Refused(Refusal::Disk)),
             Ok(_) | Err(CallFault::Malformed) => return Err(Fault::Malformed),
-            Err(CallFault::Unreachable) => return Err(Fault::Unreachable),
             Err(CallFault::TimedOut) => return Err(Fault::TimedOut),
         };
         let reach = position.saturating_add(bytes);

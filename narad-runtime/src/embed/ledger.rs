@@ -223,7 +223,7 @@ impl Record {
         let what = match self {
             Self::Found(policy) => {
                 let parts = Parts { policy: policy.clone(), ..State::new().to_parts() };
-                What::Found(parts.to_message())
+                What::Found(Box::new(parts.to_message()))
             }
             Self::Entry(entry) => What::Entry(entry.to_bytes().into()),
             Self::Lead { node, after } => What::Lead(Lead { node: node.0, after: after.0 }),
@@ -241,7 +241,7 @@ impl Record {
         let what = "a record of the metastore";
         let message = RecordMessage::decode(bytes).map_err(|_| DecodeError::Malformed { what })?;
         Ok(match required(message.what, what)? {
-            What::Found(parts) => Self::Found(Parts::from_message(parts)?.policy),
+            What::Found(parts) => Self::Found(Parts::from_message(*parts)?.policy),
             What::Entry(bytes) => Self::Entry(Entry::from_bytes(&bytes)?),
             What::Lead(Lead { node, after }) => {
                 Self::Lead { node: NodeId(node), after: LogIndex(after) }
@@ -262,7 +262,7 @@ struct RecordMessage {
 #[derive(Clone, PartialEq, prost::Oneof)]
 enum What {
     #[prost(message, tag = "1")]
-    Found(<Parts as Coded>::Message),
+    Found(Box<<Parts as Coded>::Message>),
     #[prost(bytes = "bytes", tag = "2")]
     Entry(Bytes),
     #[prost(message, tag = "3")]

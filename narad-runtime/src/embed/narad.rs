@@ -336,7 +336,7 @@ pub(super) async fn sweep(
     quarantine: Duration,
     cancel: CancellationToken,
 ) {
-    const PAUSE: Duration = Duration::from_secs(60);
+    const PAUSE: Duration = Duration::from_mins(1);
     loop {
         let now_ms = parts.seats.ground.clock.wall_ms();
         let kept_ms = i64::try_from(quarantine.as_millis()).unwrap_or(i64::MAX);

@@ -21,7 +21,9 @@ use tokio::sync::oneshot;
 use super::memory::MemoryMetastore;
 use super::metastore::{DECISION_BYTES_MAX, Metastore, Proposed, Watch};
 use super::peer::{Inbound, KeptReachable, Peer, Whom};
-use crate::raft::{Committed, Outgoing, Output, Raft, RaftConfig, RaftError, RaftStore, ReadId};
+use crate::raft::{
+    Committed, Loaded, Outgoing, Output, Raft, RaftConfig, RaftError, RaftStore, ReadId,
+};
 
 /// How long a call may take.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -104,7 +106,7 @@ impl RaftMetastore {
         let ids: Vec<NodeId> = voters.iter().map(|voter| voter.node).collect();
         let own = voters.iter().find(|voter| voter.node == me).cloned();
         let own = own.ok_or(RaftMetastoreError::NoVoter(me))?;
-        if store.load().map_err(RaftError::from)?.is_empty() {
+        if store.load().map_err(RaftError::from)? == Loaded::empty(me) {
             Raft::bootstrap(&mut store, &ids, Kept::default().encode_to_vec())?;
         }
         let config = RaftConfig {
@@ -272,7 +274,9 @@ impl<S: RaftStore> Replica<S> {
                 self.proposals.retain(|_, reply| !reply.is_closed());
                 let gone = self.barriers.extract_if(.., |_, reply| reply.is_closed());
                 let gone: Vec<ReadId> = gone.map(|(read, _)| read).collect();
-                gone.into_iter().for_each(|read| self.raft.cancel_read(read));
+                for read in gone {
+                    self.raft.cancel_read(read);
+                }
             }
             self.proceed()?;
         }
@@ -328,7 +332,8 @@ impl<S: RaftStore> Replica<S> {
             }
             for (read, _) in out.reads.drain(..) {
                 if let Some(reply) = self.barriers.remove(&read) {
-                    drop(reply.send(self.decided.last()));
+                    // Whoever asked may be gone.
+                    let _ = reply.send(self.decided.last());
                 }
             }
             for message in out.messages.drain(..) {

@@ -154,7 +154,9 @@ impl Seat {
                 log.end = end;
                 log.note.epoch = epoch;
                 if let Some(extents) = &mut log.extents {
-                    records.iter().for_each(|record| extents.push(record));
+                    for record in records {
+                        extents.push(record);
+                    }
                 }
             }
             Err(_) => log.is_poisoned = true,

@@ -12,16 +12,16 @@ use super::store::PartitionStore;
 pub(super) struct Seats {
     pub(super) ground: Arc<Ground>,
     store: Arc<dyn PartitionStore>,
-    seats: RwLock<BTreeMap<PartitionId, Arc<Seat>>>,
+    all: RwLock<BTreeMap<PartitionId, Arc<Seat>>>,
 }
 
 impl Seats {
     pub(super) fn new(ground: Arc<Ground>, store: Arc<dyn PartitionStore>) -> Self {
-        Self { ground, store, seats: RwLock::default() }
+        Self { ground, store, all: RwLock::default() }
     }
 
     pub(super) fn find(&self, partition: PartitionId) -> Option<Arc<Seat>> {
-        self.seats.read().unwrap_or_else(PoisonError::into_inner).get(&partition).cloned()
+        self.all.read().unwrap_or_else(PoisonError::into_inner).get(&partition).cloned()
     }
 
     pub(super) fn seat(&self, partition: PartitionId) -> Arc<Seat> {
@@ -32,13 +32,13 @@ impl Seats {
             let (ground, store) = (Arc::clone(&self.ground), Arc::clone(&self.store));
             Arc::new(Seat::new(partition, ground, store))
         };
-        let mut seats = self.seats.write().unwrap_or_else(PoisonError::into_inner);
+        let mut seats = self.all.write().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(seats.entry(partition).or_insert_with(make))
     }
 
     /// Closes every log, once what is being appended has ended.
     pub(super) async fn close_all(&self) {
-        let seats = self.seats.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let seats = self.all.read().unwrap_or_else(PoisonError::into_inner).clone();
         for seat in seats.into_values() {
             seat.close().await;
         }

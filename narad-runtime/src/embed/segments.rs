@@ -72,7 +72,7 @@ impl SegmentFiles {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn dir_of(&self, known: &Known, log: &str) -> Result<PathBuf, StoreFault> {
+    fn dir_of(known: &Known, log: &str) -> Result<PathBuf, StoreFault> {
         let missing = || StoreFault::NoSuchLog { log: log.to_owned() };
         known.logs.get(log).map(|generation| dir(log, *generation)).ok_or_else(missing)
     }
@@ -80,7 +80,7 @@ impl SegmentFiles {
     /// Opens the segments of a log, if they are not.
     fn segments(&self, log: &str) -> Result<(PathBuf, Arc<SegmentLog>), StoreFault> {
         let mut known = self.known();
-        let dir = self.dir_of(&known, log)?;
+        let dir = Self::dir_of(&known, log)?;
         if let Some(open) = known.open.get(log) {
             return Ok((dir, Arc::clone(open)));
         }
@@ -215,13 +215,13 @@ impl PartitionStore for SegmentFiles {
     }
 
     async fn write_note(&self, log: &str, note: Bytes) -> Result<(), StoreFault> {
-        let dir = self.dir_of(&self.known(), log)?;
+        let dir = Self::dir_of(&self.known(), log)?;
         disk::write_atomically(&*self.disk, &dir.join("note"), &note).map_err(disk_fault)
     }
 
     async fn rename(&self, log: &str, to: &str) -> Result<(), StoreFault> {
         let mut known = self.known();
-        let from = self.dir_of(&known, log)?;
+        let from = Self::dir_of(&known, log)?;
         if known.logs.contains_key(to) {
             return Err(StoreFault::Exists { log: to.to_owned() });
         }
@@ -234,7 +234,7 @@ impl PartitionStore for SegmentFiles {
 
     async fn remove(&self, log: &str) -> Result<(), StoreFault> {
         let mut known = self.known();
-        let Ok(dir) = self.dir_of(&known, log) else { return Ok(()) };
+        let Ok(dir) = Self::dir_of(&known, log) else { return Ok(()) };
         known.open.remove(log);
         known.logs.remove(log);
         self.retract(&mut known, &dir)

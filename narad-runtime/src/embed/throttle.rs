@@ -25,7 +25,7 @@ impl Throttle {
             let begin = free_at.map_or(now, |at| at.max(now));
             let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(rate);
             let takes = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
-            *free_at = Some(begin + takes.min(Duration::from_secs(60)));
+            *free_at = Some(begin + takes.min(Duration::from_mins(1)));
             begin
         };
         tokio::time::sleep_until(begin).await;

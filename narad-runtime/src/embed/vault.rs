@@ -149,7 +149,9 @@ impl Vault {
                 *slot = None;
                 return Err(fault(failed));
             }
-            records.iter().for_each(|record| copy.extents.push(record));
+            for record in records {
+                copy.extents.push(record);
+            }
         }
         let staged = copy.extents.piece(base).map_or(0, |piece| piece.bytes);
         self.staged(copy, &name, base, staged.min(reach)).await

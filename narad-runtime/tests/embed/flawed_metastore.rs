@@ -194,7 +194,9 @@ impl Rig {
     }
 
     fn each(&self, act: impl Fn(&Client)) {
-        self.clients.lock().expect("nobody panics").iter().for_each(|client| act(client));
+        for client in &*self.clients.lock().expect("nobody panics") {
+            act(client);
+        }
     }
 }
 
@@ -266,7 +268,6 @@ async fn metastores_that_are_right_pass() {
 async fn each_metastore_that_is_wrong_fails() {
     for flaw in FLAWS {
         let found = conformance::metastore(&Rig::new(flaw)).await;
-        let violation = found.expect_err(&format!("{flaw:?} passes"));
-        println!("{flaw:?}: {violation}");
+        assert!(found.is_err(), "{flaw:?} passes: {found:?}");
     }
 }

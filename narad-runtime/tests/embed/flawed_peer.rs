@@ -152,7 +152,6 @@ async fn transports_that_are_right_pass() {
 async fn each_transport_that_is_wrong_fails() {
     for flaw in FLAWS {
         let found = conformance::peer(&Rig(Arc::default(), flaw)).await;
-        let violation = found.expect_err(&format!("{flaw:?} passes"));
-        println!("{flaw:?}: {violation}");
+        assert!(found.is_err(), "{flaw:?} passes: {found:?}");
     }
 }

@@ -4,6 +4,7 @@ mod flawed_metastore;
 mod flawed_peer;
 mod flawed_store;
 mod nodes;
+mod promotion;
 #[cfg(feature = "raft")]
 mod raft;
 #[cfg(feature = "log")]

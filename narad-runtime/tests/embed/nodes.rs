@@ -14,11 +14,11 @@ use narad_runtime::embed::{
     StoreFault,
 };
 
-fn name(text: &str) -> Name {
+pub(crate) fn name(text: &str) -> Name {
     Name::new(text).expect("it is a good name")
 }
 
-fn hasty() -> Config {
+pub(crate) fn hasty() -> Config {
     Config {
         heartbeat_interval: Duration::from_millis(40),
         controller_interval: Duration::from_millis(20),
@@ -32,7 +32,7 @@ fn hasty() -> Config {
     }
 }
 
-fn policy() -> Policy {
+pub(crate) fn policy() -> Policy {
     Policy {
         lease: Duration::from_millis(200),
         lease_margin: Duration::from_millis(20),
@@ -44,13 +44,13 @@ fn policy() -> Policy {
 
 /// A cluster within this process.
 #[derive(Default)]
-struct World {
+pub(crate) struct World {
     metastore: MemoryMetastore,
     network: MemoryPeer,
 }
 
 impl World {
-    fn builder(&self, called: &str, store: &MemoryStore) -> Builder {
+    pub(crate) fn builder(&self, called: &str, store: &MemoryStore) -> Builder {
         Narad::builder()
             .name(name(called))
             .store(store.clone())
@@ -60,29 +60,29 @@ impl World {
             .policy(policy())
     }
 
-    async fn start(&self, called: &str, store: &MemoryStore) -> Narad {
+    pub(crate) async fn start(&self, called: &str, store: &MemoryStore) -> Narad {
         let node = self.builder(called, store).start().await.expect("it starts");
         node.ready().await.expect("it runs");
         node
     }
 }
 
-fn records(numbers: std::ops::Range<u32>) -> Vec<Bytes> {
+pub(crate) fn records(numbers: std::ops::Range<u32>) -> Vec<Bytes> {
     numbers.map(|n| Bytes::from(format!("record {n}"))).collect()
 }
 
-async fn topic(node: &Narad) -> PartitionId {
+pub(crate) async fn topic(node: &Narad) -> PartitionId {
     let topic = node.create_topic(name("orders"), 1).await.expect("it is new");
     PartitionId { topic, index: 0 }
 }
 
-async fn move_to(nodes: &[&Narad], partition: PartitionId, to: &Narad) {
+pub(crate) async fn move_to(nodes: &[&Narad], partition: PartitionId, to: &Narad) {
     let target = to.node();
     nodes[0].ask(Ask::Move { partition, to: target }).await.expect("it can move");
     to.until(move |node| node.serving(partition).is_some()).await.expect("it runs");
 }
 
-async fn read(node: &Narad, partition: PartitionId) -> Vec<Bytes> {
+pub(crate) async fn read(node: &Narad, partition: PartitionId) -> Vec<Bytes> {
     let (mut at, hwm) = node.bounds(partition).expect("it is served here");
     let mut all = Vec::new();
     while at < hwm {

@@ -87,26 +87,32 @@ impl Seat {
         Ok(found == Some(staged.checksum))
     }
 
-    /// Reads the whole log once, so that it can be listed; from then on appends keep up with it.
+    /// Reads the whole log once, so that it can be listed; from then on appends keep up with it. Waits
+    /// for no append, since one that hangs must not hide what is there, unless they come too fast.
     pub(in crate::embed) async fn warm(&self) -> Result<(), AppendError> {
-        const TAIL_RECORDS: u64 = 1024;
+        const ROUNDS: u32 = 16;
         let not_open = || AppendError::Refused(Refused::NotServing);
         let view = self.readable().ok_or_else(not_open)?;
         if self.lock().log.as_ref().is_some_and(|log| log.extents.is_some()) {
             return Ok(());
         }
         let mut extents = Extents::new(view.start);
-        let mut end = view.end;
-        while end.0 - extents.end().0 > TAIL_RECORDS {
+        let mut writer = None;
+        for round in 0.. {
+            if round == ROUNDS {
+                writer = Some(self.writer.lock().await);
+            }
+            let end = self.readable().ok_or_else(not_open)?.end;
             scan(&*self.store, &view.name, &mut extents, end).await?;
-            end = self.readable().ok_or_else(not_open)?.end;
+            let mut inner = self.lock();
+            let log = inner.log.as_mut().filter(|log| log.opening == view.opening);
+            let log = log.ok_or_else(not_open)?;
+            if log.end == extents.end() {
+                log.extents = Some(extents);
+                break;
+            }
         }
-        let _writer = self.writer.lock().await;
-        let now = self.readable().ok_or_else(not_open)?;
-        scan(&*self.store, &view.name, &mut extents, now.end).await?;
-        let mut inner = self.lock();
-        let log = inner.log.as_mut().filter(|log| log.opening == view.opening);
-        log.ok_or_else(not_open)?.extents = Some(extents);
+        drop(writer);
         Ok(())
     }
 }
@@ -155,7 +161,9 @@ pub(in crate::embed) async fn scan(
             let log = name.to_owned();
             return Err(StoreFault::OutOfRange { log, offset: from });
         }
-        records.iter().take(most).for_each(|record| extents.push(record));
+        for record in records.iter().take(most) {
+            extents.push(record);
+        }
     }
     Ok(())
 }
