@@ -1,5 +1,6 @@
 //! How a metastore is set up.
 
+use std::fmt;
 use std::time::Duration;
 
 use etcd_client::ConnectOptions;
@@ -17,7 +18,7 @@ pub const PATIENCE: Duration = Duration::from_secs(3);
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Sets up an [`EtcdMetastore`]; see [`EtcdMetastore::builder`].
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "a builder does nothing until it connects"]
 pub struct Builder {
     endpoints: Vec<String>,
@@ -26,6 +27,19 @@ pub struct Builder {
     request_timeout: Duration,
     patience: Duration,
     writes_rows: bool,
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Not the options: they have a password.
+        f.debug_struct("Builder")
+            .field("endpoints", &self.endpoints)
+            .field("prefix", &self.prefix)
+            .field("request_timeout", &self.request_timeout)
+            .field("patience", &self.patience)
+            .field("writes_rows", &self.writes_rows)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Builder {
@@ -105,5 +119,18 @@ impl Builder {
         let session =
             Session::connect(keys, &endpoints, options, request_timeout, patience).await?;
         EtcdMetastore::over(session, writes_rows).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A password is in no log, whoever prints the builder.
+    #[test]
+    fn a_password_is_not_printed() {
+        let builder = EtcdMetastore::builder(["http://10.0.0.1:2379"]).user("narad", "hunter2");
+        let printed = format!("{builder:?}");
+        assert!(printed.contains("10.0.0.1") && !printed.contains("hunter2"), "{printed}");
     }
 }

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use crate::builder::Builder;
 use crate::encoding::Tag;
 use crate::error::EtcdError;
-use crate::session::{Pause, Session};
+use crate::session::{Part, Pause, Session};
 use crate::snapshot;
 use crate::watch::EtcdWatch;
 use crate::writer::{Proposal, Writer};
@@ -104,12 +104,12 @@ impl Metastore for EtcdMetastore {
         loop {
             match self.session.head().await {
                 Ok(index) => {
-                    self.session.is_well();
+                    self.session.is_well(Part::Deciding);
                     return Some(index);
                 }
                 Err(error) => {
                     let may_pass = error.may_pass();
-                    self.session.is_ill(error);
+                    self.session.is_ill(Part::Deciding, error);
                     if !may_pass || !pause.until(deadline).await {
                         return None;
                     }

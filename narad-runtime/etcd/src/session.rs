@@ -32,8 +32,17 @@ pub(crate) struct Session {
     pub(crate) patience: Duration,
     /// The furthest head that etcd has shown, so that it cannot go back unnoticed.
     furthest: Mutex<Option<Head>>,
-    /// What is wrong now.
-    trouble: Mutex<Option<Arc<EtcdError>>>,
+    /// What is wrong now, with each [`Part`].
+    trouble: Mutex<[Option<Arc<EtcdError>>; 2]>,
+}
+
+/// What goes well or ill apart from the other.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Part {
+    /// Proposals and barriers.
+    Deciding = 0,
+    /// Watches.
+    Watching = 1,
 }
 
 /// What is under the prefix, at one revision: the head, the base, and a page of records.
@@ -249,27 +258,28 @@ impl Session {
     }
 
     /// Says that etcd is as it should be.
-    pub(crate) fn is_well(&self) {
-        let was = self.trouble.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if was.is_some() {
-            tracing::info!(prefix = self.keys.prefix(), "etcd answers again");
-        }
-    }
-
-    /// Says what is wrong, once as long as it stays the same.
-    pub(crate) fn is_ill(&self, error: EtcdError) {
+    pub(crate) fn is_well(&self, part: Part) {
         let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_news = trouble.as_ref().is_none_or(|known| {
-            std::mem::discriminant(known.as_ref()) != std::mem::discriminant(&error)
-        });
-        if is_news {
-            tracing::warn!(prefix = self.keys.prefix(), %error, "etcd cannot be used");
+        if trouble[part as usize].take().is_some() {
+            tracing::info!(prefix = self.keys.prefix(), ?part, "etcd can be used again");
         }
-        *trouble = Some(Arc::new(error));
     }
 
+    /// Says what is wrong; in the log once, as long as it stays the same.
+    pub(crate) fn is_ill(&self, part: Part, error: EtcdError) {
+        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = trouble[part as usize].replace(Arc::new(error));
+        let Some(error) = &trouble[part as usize] else { return };
+        let kind = std::mem::discriminant(error.as_ref());
+        if known.is_none_or(|known| std::mem::discriminant(known.as_ref()) != kind) {
+            tracing::warn!(prefix = self.keys.prefix(), ?part, %error, "etcd cannot be used");
+        }
+    }
+
+    /// Returns what is wrong.
     pub(crate) fn trouble(&self) -> Option<Arc<EtcdError>> {
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        trouble.iter().flatten().next().cloned()
     }
 }
 

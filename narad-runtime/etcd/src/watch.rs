@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 
 use crate::encoding::Kept;
 use crate::error::EtcdError;
-use crate::session::{Pause, Session};
+use crate::session::{Part, Pause, Session};
 use crate::snapshot;
 
 /// A stream that has been silent for so long is doubted: what it should have shown is read.
@@ -83,12 +83,12 @@ impl Reader {
             match self.step().await {
                 Ok(()) => {
                     self.pause.reset();
-                    self.session.is_well();
+                    self.session.is_well(Part::Watching);
                 }
                 Err(error) => {
                     self.stream = None;
                     let may_pass = error.may_pass();
-                    self.session.is_ill(error);
+                    self.session.is_ill(Part::Watching, error);
                     if !may_pass {
                         return None;
                     }

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::encoding::Tag;
 use crate::error::EtcdError;
-use crate::session::{Pause, Seen, Session};
+use crate::session::{Part, Pause, Seen, Session};
 use crate::view::{Plan, View};
 
 /// Most records in one transaction: they leave room for rows.
@@ -125,8 +125,8 @@ impl Writer {
             drop(proposal.outcome.send(outcome(place)));
         }
         match verdict {
-            Verdict::Applied(_) | Verdict::Outrun => self.session.is_well(),
-            Verdict::Rejected(error) => self.session.is_ill(error),
+            Verdict::Applied(_) | Verdict::Outrun => self.session.is_well(Part::Deciding),
+            Verdict::Rejected(error) => self.session.is_ill(Part::Deciding, error),
             Verdict::Unknown => {}
         }
     }
@@ -140,7 +140,7 @@ impl Writer {
                 if !error.may_pass() {
                     return Verdict::Rejected(error);
                 }
-                self.session.is_ill(error);
+                self.session.is_ill(Part::Deciding, error);
                 if !self.pause.until(deadline).await {
                     return Verdict::Unknown;
                 }
@@ -194,7 +194,7 @@ impl Writer {
             } else if !error.is_certain() {
                 is_open = true;
             }
-            self.session.is_ill(error);
+            self.session.is_ill(Part::Deciding, error);
             if !self.pause.until(deadline).await {
                 self.view.doubt();
                 return Judged::Verdict(Verdict::Unknown);
@@ -223,7 +223,7 @@ impl Writer {
     fn fail(&mut self, error: EtcdError, is_open: bool) -> Judged {
         self.view.doubt();
         if is_open {
-            self.session.is_ill(error);
+            self.session.is_ill(Part::Deciding, error);
             return Judged::Verdict(Verdict::Unknown);
         }
         Judged::Verdict(Verdict::Rejected(error))

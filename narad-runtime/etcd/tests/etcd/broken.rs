@@ -48,8 +48,8 @@ async fn a_server_that_stands_still_leaves_outcomes_open() {
     let server = Server::start().await;
     let metastore = server
         .builder("narad")
-        .request_timeout(Duration::from_millis(200))
-        .patience(Duration::from_secs(1));
+        .request_timeout(Duration::from_millis(500))
+        .patience(Duration::from_secs(3));
     let metastore = metastore.connect().await.unwrap();
     applied(&metastore, "before").await;
     server.stand_still(true);
@@ -81,7 +81,7 @@ async fn a_majority_of_members_is_enough() {
             .unwrap()
     };
     let metastore = connect(PATIENCE).await;
-    let hasty = connect(Duration::from_secs(1)).await;
+    let hasty = connect(Duration::from_secs(3)).await;
     let mut watch = metastore.watch(LogIndex(0)).await;
     let mut last = 0;
     for (round, member) in [(0, 2), (1, 1), (2, 0)] {

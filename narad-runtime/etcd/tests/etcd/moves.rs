@@ -11,7 +11,7 @@ use bytes::Bytes;
 use narad_core::config::Config;
 use narad_core::ids::{LogIndex, Name, Offset, PartitionId};
 use narad_core::metastore::{Command, Entry};
-use narad_core::node::Ask;
+use narad_core::node::{Ask, Node};
 use narad_etcd::EtcdMetastore;
 use narad_runtime::embed::memory::{MemoryPeer, MemoryStore};
 use narad_runtime::embed::{Metastore, Narad, Proposed, Record, Watch};
@@ -156,6 +156,18 @@ async fn read(node: &Narad, partition: PartitionId) -> BTreeSet<u64> {
     found
 }
 
+/// Waits until all nodes know of a reign, and returns which of them it is of.
+async fn owner(nodes: &[Arc<Narad>], partition: PartitionId, epoch: u64) -> usize {
+    for node in nodes {
+        let knows = move |node: &Node| {
+            node.state().assignment(partition).is_some_and(|row| row.epoch.0 == epoch)
+        };
+        soon("a node to know the owner", node.until(knows)).await.unwrap();
+    }
+    let owner = nodes[0].owner(partition).unwrap();
+    nodes.iter().position(|node| node.node() == owner).unwrap()
+}
+
 /// S1, H2: a partition goes round three nodes under load while etcd is killed at each decision of a move;
 /// every move ends, no acknowledged record is lost, and the row in etcd says where it is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -172,25 +184,20 @@ async fn moves_outlive_a_killed_server() {
     }
     let topic = nodes[0].create_topic(Name::new("orders").unwrap(), 1).await.unwrap();
     let partition = PartitionId { topic, index: 0 };
-    soon("an owner", nodes[0].until(move |node| node.state().assignment(partition).is_some()))
-        .await
-        .unwrap();
 
     let stop = Arc::new(AtomicBool::new(false));
     let writing = tokio::spawn(write(Arc::clone(&nodes[0]), partition, Arc::clone(&stop)));
     let mut epoch = 1;
     for moment in [Moment::Plan, Moment::BeforeFlip, Moment::AfterFlip] {
-        let owner = nodes[0].owner(partition).unwrap();
-        let at = nodes.iter().position(|node| node.node() == owner).unwrap();
+        let at = owner(&nodes, partition, epoch).await;
         let to = &nodes[(at + 1) % nodes.len()];
         world.arm(moment);
         // The answer may be lost with the server.
-        while to
-            .query(move |node| node.state().assignment(partition).unwrap().target.is_none())
-            .await
-            .unwrap()
-            && nodes[0].owner(partition) != Some(to.node())
-        {
+        let is_asked = move |node: &Node| {
+            let row = node.state().assignment(partition);
+            row.is_none_or(|row| row.target.is_some() || row.epoch.0 > epoch)
+        };
+        while !to.query(is_asked).await.unwrap() {
             drop(to.ask(Ask::Move { partition, to: to.node() }).await);
         }
         let arrived = to.until(move |node| node.serving(partition).is_some());
@@ -203,13 +210,12 @@ async fn moves_outlive_a_killed_server() {
     stop.store(true, Ordering::Relaxed);
     let acknowledged = soon("the writer", writing).await.unwrap();
     assert!(!acknowledged.is_empty());
-    let owner = nodes[0].owner(partition).unwrap();
-    let owner = nodes.iter().find(|node| node.node() == owner).unwrap();
-    let there = read(owner, partition).await;
+    let at = owner(&nodes, partition, epoch).await;
+    let there = read(&nodes[at], partition).await;
     let lost: Vec<_> = acknowledged.difference(&there).collect();
     assert!(lost.is_empty(), "{lost:?}");
     let row = world.server.lock().await.value("narad/assignments/orders/0").await.unwrap();
-    let name = ["a", "b", "c"][nodes.iter().position(|node| node.node() == owner.node()).unwrap()];
+    let name = ["a", "b", "c"][at];
     assert!(row.contains(&format!("\"owner\":\"{name}\"")) && row.contains("\"epoch\":4"), "{row}");
     for node in nodes {
         Arc::into_inner(node).unwrap().shutdown().await.unwrap();

@@ -13,7 +13,7 @@ use crate::{PATIENCE, applied, records, shown, soon};
 
 async fn through(proxy: &Proxy, patience: Duration) -> EtcdMetastore {
     let builder = EtcdMetastore::builder([proxy.endpoint()])
-        .request_timeout(Duration::from_millis(300))
+        .request_timeout(Duration::from_millis(500))
         .patience(patience);
     builder.connect().await.unwrap()
 }
@@ -46,7 +46,7 @@ async fn an_answer_that_never_comes_is_unknown() {
     let server = Server::start().await;
     let proxy = Proxy::start(server.port()).await;
     let near = server.metastore().await;
-    let far = through(&proxy, Duration::from_secs(1)).await;
+    let far = through(&proxy, Duration::from_secs(3)).await;
     assert_eq!(applied(&far, "before").await, LogIndex(1));
     proxy.mute();
     let (outcome, kept) = tokio::join!(far.propose("asked".into()), records(&near, 1, 2));
@@ -80,7 +80,7 @@ async fn a_record_that_is_gone_already_is_unknown() {
 #[tokio::test]
 async fn without_a_server_nothing_is_known() {
     let mut server = Server::start().await;
-    let metastore = server.builder("narad").patience(Duration::from_millis(500));
+    let metastore = server.builder("narad").patience(Duration::from_secs(2));
     let metastore = metastore.connect().await.unwrap();
     applied(&metastore, "before").await;
     server.kill();

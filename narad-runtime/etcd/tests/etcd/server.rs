@@ -4,6 +4,7 @@ use std::fs::File;
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use etcd_client::Client;
@@ -61,11 +62,7 @@ impl Server {
 
     fn new(name: &str, scheme: &'static str, arguments: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        // Both at once, so that they differ.
-        let ports: Vec<_> = (0..2).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-        let port = |at: usize| ports[at].local_addr().unwrap().port();
-        let (client_port, peer_port) = (port(0), port(1));
-        drop(ports);
+        let (client_port, peer_port) = (free_port(), free_port());
         let arguments = arguments.iter().map(|it| (*it).to_owned()).collect();
         let cluster = format!("{name}=http://127.0.0.1:{peer_port}");
         let name = name.to_owned();
@@ -163,6 +160,19 @@ impl Server {
     pub(crate) async fn count(&self, prefix: &str) -> i64 {
         let options = etcd_client::GetOptions::new().with_prefix().with_count_only();
         self.client().await.get(prefix, Some(options)).await.unwrap().count()
+    }
+}
+
+/// Returns a port that nobody has, and that the system gives to nobody who connects somewhere: a server
+/// that is started again finds it free.
+fn free_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let first = u16::try_from(std::process::id() % 1000).unwrap() * 20;
+    loop {
+        let port = 11_000 + (first + NEXT.fetch_add(1, Ordering::Relaxed)) % 20_000;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
     }
 }
 
