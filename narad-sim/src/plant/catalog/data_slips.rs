@@ -3,8 +3,8 @@
 use narad_core::planted::Bug;
 
 use crate::plant::Bias::{
-    CutSource, DeadSource, DiskErrors, LateAcks, LostAnswers, OldMessages, PowerLoss, Restarts,
-    SlowDisk, SlowNetwork,
+    CutSource, DeadSource, Decommission, DiskErrors, LateAcks, LostAnswers, OldMessages, PowerLoss,
+    Restarts, SlowDisk, SlowNetwork,
 };
 use crate::plant::{Plant, Rule};
 
@@ -88,6 +88,19 @@ pub(super) const DATA: &[Plant] = &[
         noticed_by: &["S11"],
         hint: "Kill the owner of a partition for which records are accepted all the time.",
         bias: &[DeadSource, DiskErrors, Restarts],
+        net: None,
+    },
+    Plant {
+        bug: Bug::DrainedOutOfAnyDrain,
+        name: "c52-drained-out-of-any-drain",
+        rule: Rule::Slip,
+        place: "narad-core/src/metastore/apply/members.rs, State::drained_out",
+        removes: "What a node said of a decommission that was cancelled since passes for the next \
+         one.",
+        noticed_by: &["S15"],
+        hint: "Hold up the word of a node that has drained, cancel, let it accept, and decommission \
+         it again.",
+        bias: &[Decommission],
         net: None,
     },
 ];

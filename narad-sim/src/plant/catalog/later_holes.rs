@@ -177,19 +177,6 @@ pub(super) const LATER: &[Plant] = &[
         net: None,
     },
     Plant {
-        bug: Bug::DrainedOutOfAnyDrain,
-        name: "h37-drained-out-of-any-drain",
-        rule: Rule::Hole(37),
-        place: "narad-core/src/metastore/apply/members.rs, State::drained_out",
-        removes: "What a node said of a decommission that was cancelled since passes for the next \
-         one.",
-        noticed_by: &["S15"],
-        hint: "Hold up the word of a node that has drained, cancel, let it accept, and decommission \
-         it again.",
-        bias: &[Decommission],
-        net: None,
-    },
-    Plant {
         bug: Bug::RetiredVotersCounted,
         name: "h38-retired-voters-counted",
         rule: Rule::Hole(38),
