@@ -39,6 +39,7 @@ mod producer;
 mod reader;
 mod routes;
 mod settle;
+mod told;
 mod transport;
 mod waits;
 

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use axum::http::Uri;
 use axum::http::uri::Scheme;
-use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
+use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use tower_service::Service;
 
+use super::told::{Heard, Refusals};
 use crate::net::stream::Stream;
 use crate::tls::ClientTls;
 
@@ -22,6 +23,7 @@ pub(super) struct Connector {
     http: HttpConnector,
     tls: Option<ClientTls>,
     limit: Duration,
+    refusals: Refusals,
 }
 
 /// Why nodes that speak TLS cannot be asked.
@@ -30,17 +32,17 @@ pub(super) struct Connector {
 pub(super) struct NoAuthority;
 
 impl Connector {
-    pub(super) fn new(limit: Duration, tls: Option<ClientTls>) -> Self {
+    pub(super) fn new(limit: Duration, tls: Option<ClientTls>, refusals: Refusals) -> Self {
         let mut http = HttpConnector::new();
         http.set_connect_timeout(Some(limit));
         http.set_nodelay(true);
         http.enforce_http(false);
-        Self { http, tls, limit }
+        Self { http, tls, limit, refusals }
     }
 }
 
 impl Service<Uri> for Connector {
-    type Response = TokioIo<Stream>;
+    type Response = TokioIo<Heard>;
     type Error = Failed;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Failed>> + Send>>;
 
@@ -53,22 +55,25 @@ impl Service<Uri> for Connector {
         let is_secret = uri.scheme() == Some(&Scheme::HTTPS);
         let host = uri.host().unwrap_or_default();
         let bare = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        let address = address(&uri);
+        let refusals = self.refusals.clone();
         let dialled = self.http.call(uri);
         Box::pin(async move {
             let stream = dialled.await?.into_inner();
+            refusals.dialled(&address);
             if !is_secret {
-                return Ok(TokioIo::new(Stream::Plain(stream)));
+                return Ok(TokioIo::new(Heard::new(Stream::Plain(stream), address, refusals)));
             }
             let tls = tls.ok_or(NoAuthority)?;
             let host = ServerName::try_from(bare)?;
             let secured = tokio::time::timeout(limit, tls.dial(host, stream)).await??;
-            Ok(TokioIo::new(Stream::Secret(Box::new(secured))))
+            let stream = Stream::Secret(Box::new(secured));
+            Ok(TokioIo::new(Heard::new(stream, address, refusals)))
         })
     }
 }
 
-impl Connection for Stream {
-    fn connected(&self) -> Connected {
-        Connected::new()
-    }
+/// What is dialled for a URI.
+pub(super) fn address(uri: &Uri) -> String {
+    uri.authority().map(ToString::to_string).unwrap_or_default()
 }

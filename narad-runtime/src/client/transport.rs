@@ -8,7 +8,8 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper_util::client::legacy::Client as HyperClient;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
-use super::connector::Connector;
+use super::connector::{Connector, address};
+use super::told::{self, Refusals};
 use super::{ClientError, Endpoint};
 use crate::http::{ErrorBody, Secret};
 use crate::tls::{ClientTls, Fault};
@@ -24,6 +25,7 @@ const IDLE_MAX: Duration = Duration::from_secs(5);
 pub(super) struct Transport {
     hyper: HyperClient<Connector, Full<Bytes>>,
     scheme: &'static str,
+    refusals: Refusals,
     /// Who is asking, as nodes are told.
     authorization: Option<HeaderValue>,
 }
@@ -91,7 +93,8 @@ impl Transport {
         token: Option<&Secret>,
     ) -> Self {
         let scheme = if is_secret || tls.is_some() { "https" } else { "http" };
-        let connector = Connector::new(connect_timeout, tls.cloned());
+        let refusals = Refusals::default();
+        let connector = Connector::new(connect_timeout, tls.cloned(), refusals.clone());
         let hyper = HyperClient::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE_MAX)
@@ -103,7 +106,7 @@ impl Transport {
             value.set_sensitive(true);
             value
         });
-        Self { hyper, scheme, authorization }
+        Self { hyper, scheme, refusals, authorization }
     }
 
     /// Asks one node, once.
@@ -126,10 +129,11 @@ impl Transport {
         let built = built
             .body(Full::new(request.body.clone()))
             .map_err(|error| CallError::NotSent(error.to_string()))?;
+        let dialled = address(built.uri());
         let exchange = async {
             let response = self.hyper.request(built).await.map_err(|error| {
                 // A node that refuses a client's certificate has not looked at the request.
-                if let Some(fault) = refusal(&error) {
+                if let Some(fault) = refusal(&error).or_else(|| self.refusals.of(&dialled)) {
                     return CallError::NotSent(fault.to_string());
                 }
                 let cause = innermost(&error);
@@ -174,8 +178,7 @@ impl Answer {
 fn refusal(error: &(dyn std::error::Error + 'static)) -> Option<Fault> {
     let mut next = Some(error);
     while let Some(error) = next {
-        let fault = error.downcast_ref::<std::io::Error>().and_then(Fault::find);
-        if let Some(fault) = fault.filter(Fault::is_refusal) {
+        if let Some(fault) = error.downcast_ref().and_then(told::refusal) {
             return Some(fault);
         }
         next = error.source();
