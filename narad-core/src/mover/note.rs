@@ -245,9 +245,31 @@ pub enum Phase {
     Over,
 }
 
-impl fmt::Display for Phase {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl Phase {
+    /// All of them, in their order.
+    pub const ALL: [Self; 12] = [
+        Self::Locate,
+        Self::Resolve,
+        Self::CatchUp,
+        Self::Prepare,
+        Self::Drain,
+        Self::Verify,
+        Self::Install,
+        Self::Flip,
+        Self::Promote,
+        Self::Waiting,
+        Self::Closing,
+        Self::Over,
+    ];
+
+    /// Returns the one that is shown so.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|phase| phase.name() == name)
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
             Self::Locate => "locate",
             Self::Resolve => "resolve",
             Self::CatchUp => "catch-up",
@@ -260,7 +282,15 @@ impl fmt::Display for Phase {
             Self::Waiting => "waiting",
             Self::Closing => "closing",
             Self::Over => "over",
-        })
+        }
+    }
+}
+
+const _: () = assert!(Phase::Over as usize + 1 == Phase::ALL.len(), "one is missing");
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 

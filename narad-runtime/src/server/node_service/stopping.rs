@@ -86,11 +86,7 @@ fn reasons(name: &str, facts: &Standing, moves: &[MoveView]) -> Vec<Advice> {
 
 /// Whether a move is between its freeze and its end: a stop would keep producers waiting.
 fn is_cutting_over(moved: &MoveView) -> bool {
-    let phases =
-        [Phase::Prepare, Phase::Drain, Phase::Verify, Phase::Install, Phase::Flip, Phase::Promote];
-    let told = moved.phase.as_deref();
-    let found = phases.into_iter().find(|phase| told == Some(phase.to_string().as_str()));
-    found.is_some_and(Phase::is_cutting_over)
+    moved.phase.as_deref().and_then(Phase::named).is_some_and(Phase::is_cutting_over)
 }
 
 /// Returns what a restart costs, although it is safe.
