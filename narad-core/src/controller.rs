@@ -24,7 +24,9 @@
 //!    been answered (R78).
 //! 3. Nobody is judged dead by anything but this node's own clock and what it received itself
 //!    (H19), not before it has led for a while, and not by one that has slept (case M137).
-//! 4. At most [`Controller::PASS_COMMANDS_MAX`] commands and one step of the configuration leave
+//! 4. Nothing is planned while a target of an earlier pass may still be set or not (S14): a barrier
+//!    does not show what is appended and not committed.
+//! 5. At most [`Controller::PASS_COMMANDS_MAX`] commands and one step of the configuration leave
 //!    one pass, and two passes are at least `pass_interval` apart.
 //!
 //! # After a restart
@@ -33,6 +35,7 @@
 
 mod deaths;
 mod decisions;
+mod doubts;
 mod ledger;
 mod membership;
 mod moves;
@@ -51,6 +54,7 @@ use crate::time::Instant;
 
 use deaths::Hearing;
 use decisions::Decisions;
+use doubts::Doubts;
 use ledger::Ledger;
 pub use membership::Change;
 use membership::Retirement;
@@ -204,6 +208,8 @@ pub struct Controller {
     heirs: BTreeSet<NodeId>,
     /// Where the log was at the last plan, if it started nothing.
     planned: Option<LogIndex>,
+    /// Targets of which nobody knows whether they were set.
+    doubts: Doubts,
     ledger: Ledger,
 }
 
@@ -229,6 +235,10 @@ enum Stage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Asked {
     Retire(NodeId),
+    /// The target of a row, as it was at this move id.
+    Target(PartitionId, MoveId),
+    /// Whether such a target was set.
+    Doubt(PartitionId),
     Other,
 }
 
@@ -255,6 +265,7 @@ impl Controller {
             joint_since: None,
             heirs: BTreeSet::new(),
             planned: None,
+            doubts: Doubts::new(),
             ledger: Ledger::default(),
         }
     }
@@ -387,10 +398,21 @@ impl Controller {
             (Asked::Retire(node), Proposed::Unknown) => {
                 self.retiring.remove(&node);
             }
-            (Asked::Other, Proposed::Replied(Reply::Rejected(reason))) => {
-                out.push(Effect::Note(Note::Outrun(*reason)));
+            (Asked::Target(partition, planned_on), Proposed::Unknown) => {
+                self.doubt(partition, planned_on);
             }
-            (_, Proposed::Replied(Reply::Applied(_))) | (Asked::Other, Proposed::Unknown) => {}
+            // Whatever was appended before it is decided, too.
+            (Asked::Doubt(partition), Proposed::Replied(_)) => {
+                self.doubts.remove(&partition);
+            }
+            (Asked::Target(..) | Asked::Other, Proposed::Replied(Reply::Rejected(reason))) => {
+                out.push(Effect::Note(Note::Outrun(*reason)))
+            }
+            (
+                Asked::Retire(_) | Asked::Target(..) | Asked::Other,
+                Proposed::Replied(Reply::Applied(_)),
+            )
+            | (Asked::Doubt(_) | Asked::Other, Proposed::Unknown) => {}
         }
     }
 
@@ -413,7 +435,9 @@ impl Controller {
         self.judge_deaths(now, state, &mut decisions);
         self.assign(state, &mut decisions);
         self.give_up_targets(now, state, &mut decisions);
-        self.plan(state, &mut decisions);
+        if self.settle_doubts(state, &mut decisions) {
+            self.plan(state, &mut decisions);
+        }
         self.retire(now, state, &mut decisions);
         self.configure(now, state, survey, &mut decisions);
 
@@ -422,11 +446,7 @@ impl Controller {
         }
         let mut pending = BTreeMap::new();
         for command in decisions.commands {
-            let asked = if let Command::Retire { node, .. } = &command {
-                Asked::Retire(*node)
-            } else {
-                Asked::Other
-            };
+            let asked = self.asked(&command);
             let op = self.ops.mint();
             out.push(Effect::Run(op, Operation::Propose(command)));
             pending.insert(op, asked);

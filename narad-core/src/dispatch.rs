@@ -68,7 +68,7 @@
 //! use narad_core::time::Instant;
 //!
 //! let (now, state, mut out) = (Instant::ORIGIN, State::new(), Effects::default());
-//! let found = Found { next: Seq(0), waybills: [] };
+//! let found = Found { next: Seq(0), waybills: [], closed: false };
 //! let mut dispatch =
 //!     Dispatch::new(&Config::new(1), NodeId(4), Incarnation(1), found, &mut out);
 //! assert!(dispatch.admit(1, 90).is_ok());

@@ -261,7 +261,7 @@ impl Node {
                 &config,
                 me.node,
                 incarnation,
-                dispatch::Found { next: Seq(0), waybills: [] },
+                dispatch::Found { next: Seq(0), waybills: [], closed: false },
                 &mut Effects::default(),
             ),
             room: None,

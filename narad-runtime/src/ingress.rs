@@ -34,7 +34,7 @@
 //! # After a restart
 //!
 //! Everything from the checkpoint on is found again, dispatched or not, but for the ranges that the
-//! checkpoint names beside it: duplicates, never gaps. A last append that was torn is cut; nobody was told that it was accepted. One that is whole stays,
+//! checkpoint names beside it: duplicates, never gaps. So is whether accept was shut for good. A last append that was torn is cut; nobody was told that it was accepted. One that is whole stays,
 //! though its producers may not have been answered.
 //!
 //! # Example
@@ -74,6 +74,7 @@ mod parcel;
 mod read;
 mod reserve;
 mod scan;
+mod shut;
 #[cfg(test)]
 mod tests;
 
@@ -156,6 +157,8 @@ pub struct Found {
     pub recovery: Recovery,
     /// Whether the checkpoint was unreadable and all that is left in the log waits again (R53).
     pub checkpoint_lost: bool,
+    /// Whether accept was [shut](IngressLog::shut), and not opened again since.
+    pub shut: bool,
 }
 
 /// One node's ingress log in one directory.
@@ -233,6 +236,7 @@ impl IngressLog {
             waybills: Waybills::new(Arc::clone(&log), checkpoint, spent_of(&log)),
             recovery: log.found().clone(),
             checkpoint_lost,
+            shut: shut::is_shut(&*disk, dir)?,
         };
         let group = Group::new(group::Limits {
             write_bytes_max: limits.append_bytes_max,
@@ -316,6 +320,27 @@ impl IngressLog {
         })?;
         lock(&self.cache).forget_before(below);
         Ok(retained.bytes)
+    }
+
+    /// Notes durably that nothing is accepted any more, for whoever opens the log next. Keeps nobody
+    /// out: that is for the [`Door`]. Works on a full disk.
+    ///
+    /// # Errors
+    ///
+    /// If the disk fails; it is to be done again then.
+    pub fn shut(&self) -> Result<(), IngressError> {
+        let _upkeep = lock(&self.upkeep);
+        Ok(shut::shut(&*self.disk, &self.dir)?)
+    }
+
+    /// Notes durably that records are accepted again.
+    ///
+    /// # Errors
+    ///
+    /// If the disk fails; whoever opens the log next may find it shut then.
+    pub fn unshut(&self) -> Result<(), IngressError> {
+        let _upkeep = lock(&self.upkeep);
+        Ok(shut::unshut(&*self.disk, &self.dir)?)
     }
 
     /// Returns the position before which everything is dispatched.

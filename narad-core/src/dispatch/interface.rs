@@ -52,6 +52,9 @@ pub struct Found<W> {
     /// missing here is not needed. All of them are to be delivered (again): whether one was, nobody
     /// remembers.
     pub waybills: W,
+    /// Whether an earlier life has closed accept and not opened it since: whatever it has said of
+    /// that in the log may still be decided (H37).
+    pub closed: bool,
 }
 
 /// What of the ingress log is not needed any more: each record in it has arrived, was dropped, is

@@ -18,6 +18,9 @@ impl Node {
         out: &mut Effects<Effect>,
     ) {
         assert_eq!(self.dispatch.progress().accepted, 0, "an ingress log is found once");
+        if found.closed {
+            self.was_closed();
+        }
         let mut first = Effects::default();
         self.dispatch =
             Dispatch::new(&self.config, self.me.node, self.incarnation, found, &mut first);
@@ -76,7 +79,8 @@ impl Node {
         if me.is_none_or(|member| !member.has_lived()) {
             return;
         }
-        let room = self.dispatch.room();
+        let mut room = self.dispatch.room();
+        room.draining |= self.is_closed();
         if self.room != Some(room) {
             self.room = Some(room);
             self.out.push(Effect::Room(room));

@@ -3,6 +3,10 @@
 //! The order is what matters: first the node refuses whatever is new, then what it has accepted
 //! goes out, and only then it says so. A backlog that is judged from outside could grow between
 //! the look and the word.
+//!
+//! Closing outlasts the process, because its word does: what an earlier life has said may be decided
+//! until the present one is registered, and a node that is retired by it must not have accepted
+//! anything since.
 
 use super::routes::{Route, Ticket};
 use super::{Node, Operation};
@@ -37,7 +41,7 @@ impl Node {
             Leaving::Closed { until } if until <= self.now && self.can_leave() => {
                 self.close_accept();
             }
-            Leaving::Closed { .. } if !draining => {
+            Leaving::Closed { .. } if !draining && self.is_registered_now() => {
                 self.leaving = Leaving::Opening;
                 self.run(Operation::OpenAccept, Route::OpenAccept);
             }
@@ -47,6 +51,18 @@ impl Node {
             | Leaving::Closed { .. }
             | Leaving::Opening => {}
         }
+    }
+
+    /// An earlier life has closed accept.
+    pub(super) fn was_closed(&mut self) {
+        if !is_planted(Bug::AcceptOpensWithTheLife) {
+            self.leaving = Leaving::Closed { until: self.now };
+        }
+    }
+
+    /// Whether accept is closed, or is being closed or opened.
+    pub(super) fn is_closed(&self) -> bool {
+        self.leaving != Leaving::Not
     }
 
     pub(super) fn leaving_deadline(&self) -> Option<Deadline> {

@@ -55,7 +55,8 @@ pub enum Operation {
     /// Work on this node's ingress log, or with what is in it.
     Ship(Shipping),
     /// Refuse new records from now on, and send their producers elsewhere; then say whether
-    /// everything that was accepted here before has been told (H37).
+    /// everything that was accepted here before has been told (H37). That accept is closed is durable
+    /// before it is said: a later life has to [find](crate::dispatch::Found) it so.
     CloseAccept,
     /// Accept again: the decommission was cancelled (R94).
     OpenAccept,

@@ -178,8 +178,11 @@ impl Hands {
                 self.block(op, move |_| Outcome::CloseAccept(ingress.close(limit)));
             }
             Operation::OpenAccept => {
-                self.seams.ingress.door().open();
-                self.mailbox.done(op, Outcome::OpenAccept);
+                let ingress = self.ingress();
+                self.block(op, move |_| {
+                    ingress.open();
+                    Outcome::OpenAccept
+                });
             }
             // The replica carries these to Raft itself.
             Operation::Append(_) => self.mailbox.done(op, Outcome::Append(false)),

@@ -123,11 +123,26 @@ impl Ingress {
         }
     }
 
-    /// Lets nobody in any more and waits for who is inside; returns whether all that was accepted
-    /// has been told. Blocks.
+    /// Lets nobody in any more, in later lives of the node neither, and waits for who is inside;
+    /// returns whether all that was accepted has been told. Blocks.
     pub(super) fn close(&self, limit: Duration) -> bool {
         self.door.close();
-        self.door.wait_until_empty(limit)
+        let noted = self.log.shut().inspect_err(|error| {
+            tracing::warn!(%error, "cannot note that nothing is accepted any more, tries again");
+        });
+        noted.is_ok() && self.door.wait_until_empty(limit)
+    }
+
+    /// Lets producers in again. Blocks.
+    pub(super) fn open(&self) {
+        if let Err(error) = self.log.unshut() {
+            tracing::warn!(
+                %error,
+                "cannot note that records are accepted again: after a restart they will be once the \
+                 node is registered"
+            );
+        }
+        self.door.open();
     }
 
     pub(super) fn checkpoint(&self, spent: Checkpoint) -> ShippingOutcome {

@@ -73,8 +73,9 @@ impl Waiting {
         node: &mut Node,
         out: &mut Effects<Effect>,
     ) -> Result<(), ServerError> {
-        let Self(crate::ingress::Found { checkpoint, next, mut waybills, .. }) = self;
-        node.resume_ingress(Found { next, waybills: waybills.by_ref() }, out);
+        let Self(crate::ingress::Found { checkpoint, next, mut waybills, shut, .. }) = self;
+        let found = Found { next, waybills: waybills.by_ref(), closed: shut };
+        node.resume_ingress(found, out);
         for range in waybills.finish().map_err(failed)? {
             tracing::error!(
                 from = %range.start, end = %range.end,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use narad_core::ids::{ByteCount, Offset, PartitionId};
 
 use super::layout::{TRASH, log_dir, parse_trash_name, staging_dir};
-use super::{StoreError, What};
+use super::{StoreError, What, manifest};
 use crate::disk::{self, Disk};
 use crate::log::envelope::{self, Body, FormatError};
 use crate::log::side::SIDE_BYTES_MAX;
@@ -93,8 +93,25 @@ pub(super) fn read(
             Ok(Some((first, found.end.max(first))))
         }
         Err(Ended::Enough) => Ok(None),
+        // Nothing of this copy has come yet; anything else without segments has lost them.
+        Err(Ended::Failed(LogError::NoSegments { .. })) if has_only_begun(disk, kept, &dir)? => {
+            Ok(Some((begin, begin)))
+        }
         Err(Ended::Failed(error)) => Err(error.into()),
     }
+}
+
+/// Whether this is a copy whose manifest says that nothing is staged.
+fn has_only_begun(disk: &dyn Disk, kept: Kept<'_>, dir: &Path) -> Result<bool, StoreError> {
+    let what = match kept {
+        Kept::Of(_, what) => Some(what),
+        Kept::Trashed(name) => parse_trash_name(name).map(|(.., what)| what),
+    };
+    if what != Some(What::Staging) {
+        return Ok(false);
+    }
+    let manifest = manifest::load(disk, dir)?.unwrap_or_default();
+    Ok(manifest.is_some_and(|manifest| manifest.extents.iter().all(|one| one.bytes.0 == 0)))
 }
 
 fn receipt_path(dir: &Path) -> PathBuf {
@@ -138,8 +155,8 @@ fn decode(bytes: &[u8]) -> Result<Receipt, FormatError> {
 mod tests {
     use std::sync::Arc;
 
-    use narad_core::ids::{Attempt, Epoch, NodeId, TopicId};
-    use narad_core::partition::Position;
+    use narad_core::ids::{Attempt, Epoch, Incarnation, LogGeneration, MoveId, NodeId, TopicId};
+    use narad_core::partition::{Manifest, Position};
 
     use super::*;
     use crate::disk::MemDisk;
@@ -201,6 +218,41 @@ mod tests {
             false
         });
         assert_eq!((ends.unwrap(), seen), (None, 1), "it ends when it is told to");
+    }
+
+    /// L6, H14: a copy that was given up before anything of it came holds nothing, and says so; a log
+    /// without segments has lost them.
+    #[test]
+    fn a_copy_that_has_only_begun_holds_nothing() {
+        let (store, attempt) = store();
+        let manifest = Manifest {
+            partition: P,
+            move_id: MoveId(2),
+            source: NodeId(1),
+            source_incarnation: Incarnation(1),
+            generation: LogGeneration(1),
+            epoch: Epoch(1),
+            start: Offset(3),
+            hwm: Offset(9),
+            position: Position::default(),
+            extents: Vec::new(),
+            attempt: None,
+        };
+        store.checkpoint(&manifest).unwrap();
+        let kept = Kept::Of(P, What::Staging);
+        let nothing = Some((Offset(3), Offset(3)));
+        assert_eq!(read_all(&store, kept, Some(Offset(3))), (vec![], nothing));
+        store.set_aside(P, What::Staging, 5).unwrap();
+        let trash = store.trash().unwrap();
+        let kept = Kept::Trashed(&trash[0].name);
+        assert_eq!(read_all(&store, kept, Some(Offset(3))), (vec![], nothing));
+
+        let dir = log_dir(P, attempt);
+        for file in store.disk.list(&dir).unwrap() {
+            store.disk.remove_file(&dir.join(file.name)).unwrap();
+        }
+        let lost = store.read_kept(Kept::Of(P, What::Installed(attempt)), None, &mut |_| true);
+        assert!(lost.is_err(), "{lost:?}");
     }
 
     /// A receipt stays with its log, also in the trash, where the log can still be read.

@@ -64,6 +64,8 @@ pub(super) struct Witness {
     pub(super) dead_from: LogIndex,
     /// When it last came back from the dead.
     pub(super) returned: Option<Time>,
+    /// When the log last began to know a life of it.
+    pub(super) registered: Option<Time>,
     /// When it was last seen not to reach who leads, while the world heals.
     pub(super) apart: Time,
     /// When something was last seen to stand in the way of its leaving, or nobody to ask for it.

@@ -98,6 +98,7 @@ impl Oracle {
             Command::Register { node, incarnation, .. } => {
                 self.plans.change(index);
                 let witness = self.book.nodes.entry(*node).or_default();
+                witness.registered = Some(cx.now);
                 if witness.died.take().is_some() {
                     witness.returned = Some(cx.now);
                 }
@@ -123,6 +124,8 @@ impl Oracle {
                         // The operator gives up whatever a dead node holds.
                         let node = member.id;
                         self.book.ingress.excuse(node);
+                    } else if member.has_lived() {
+                        s01_accepted::left(&self.book, member.id, "is retired", cx);
                     }
                 }
             }
@@ -150,7 +153,7 @@ impl Oracle {
                 for part in self.book.parts.values() {
                     s15_leaving::drained(part, self.book.state(), *node, cx);
                 }
-                s01_accepted::drained(&self.book, *node, cx);
+                s01_accepted::left(&self.book, *node, "says that it is drained", cx);
             }
             Command::Join { .. }
             | Command::Resolve { .. }

@@ -53,7 +53,18 @@ fn leaves(book: &Book, config: &Config, node: NodeId, cx: &Cx<'_>) -> bool {
     let member = own.and_then(|state| state.member(node));
     let moment = config.request_timeout * 2;
     let just_now = book.ingress.left.get(&node).is_some_and(|at| cx.now.since(*at) <= moment);
-    just_now || member.is_some_and(|member| member.draining || member.retired)
+    just_now
+        || member.is_some_and(|member| member.draining || member.retired)
+        || was_shut(book, node, moment, cx)
+}
+
+/// Whether an earlier life has left for good, for all the node knows: until the log knows the present
+/// one, the word of that may be decided (H37). A moment later it accepts, or has applied the drain.
+fn was_shut(book: &Book, node: NodeId, moment: Duration, cx: &Cx<'_>) -> bool {
+    let Some(own) = cx.look.node(node).filter(|_| cx.look.found_shut(node)) else { return false };
+    let known = own.state().member(node).is_some_and(|me| me.incarnation == own.incarnation());
+    let registered = book.nodes.get(&node).and_then(|witness| witness.registered);
+    !known || registered.is_some_and(|at| cx.now.since(at) <= moment)
 }
 
 /// Whether the node has not learned yet that the log knows a life of it.

@@ -53,6 +53,11 @@ pub trait Look {
     fn ingress_rest(&self, _: NodeId) -> Option<(Seq, Seq)> {
         None
     }
+
+    /// Whether a running node has found its ingress log shut by an earlier life.
+    fn found_shut(&self, _: NodeId) -> bool {
+        false
+    }
 }
 
 /// A log, read from its disk.

@@ -50,15 +50,14 @@ pub(super) fn check(book: &Book, node: NodeId, why: &str, cx: &mut Cx<'_>) {
     }
 }
 
-/// A node says that it is drained: everything that it has accepted has arrived.
-pub(super) fn drained(book: &Book, node: NodeId, cx: &mut Cx<'_>) {
+/// A node says that it is drained, or is retired on that: everything that it has accepted has arrived
+/// (H37).
+pub(super) fn left(book: &Book, node: NodeId, how: &str, cx: &mut Cx<'_>) {
     let Some(log) = book.ingress.logs.get(&node) else { return };
     let mut open = log.open().filter(|record| {
         is_there(book.state(), record.topic) && !book.ingress.excused.contains(record.id)
     });
     if let Some(record) = open.next() {
-        cx.breach("S15", node, || {
-            format!("it says that it is drained, and record {} has not arrived", record.id)
-        });
+        cx.breach("S15", node, || format!("it {how}, and record {} has not arrived", record.id));
     }
 }

@@ -62,6 +62,8 @@ pub(crate) struct Accepting {
     closing: Option<OpId>,
     /// Whether the log is to be opened again, and when that is tried is scheduled.
     is_poisoned: bool,
+    /// Whether an earlier life had shut it.
+    pub(crate) was_shut: bool,
 }
 
 /// Records on their way into the log.
@@ -119,8 +121,9 @@ impl Accepting {
             wrote_for: Duration::ZERO,
             closing: None,
             is_poisoned: false,
+            was_shut: found.shut,
         };
-        Ok((this, Found { next: found.next, waybills }))
+        Ok((this, Found { next: found.next, waybills, closed: found.shut }))
     }
 
     pub(crate) fn publish(&self, room: Room) {

@@ -117,6 +117,12 @@ impl Look for View<'_> {
         waiting.iter().map(|(_, parcel)| id_of(&parcel.record)).collect()
     }
 
+    fn found_shut(&self, node: NodeId) -> bool {
+        self.machine(node)
+            .and_then(|it| it.process.as_ref())
+            .is_some_and(|process| process.accepting.was_shut)
+    }
+
     fn ingress_rest(&self, node: NodeId) -> Option<(Seq, Seq)> {
         let log = &self.machine(node)?.process.as_ref()?.accepting.log;
         Some((log.checkpointed(), log.next()))

@@ -1,6 +1,7 @@
 //! When it plans, on what, and what it may ask for.
 
 use narad_core::controller::{Event, Note, Operation, Outcome};
+use narad_core::effects::OpId;
 use narad_core::ids::*;
 use narad_core::metastore::*;
 use narad_core::proposals::Proposed;
@@ -113,6 +114,83 @@ fn a_stale_plan_is_rejected_by_its_guard() {
     bench.tell(Event::Done(op, Outcome::Propose(Proposed::Replied(reply))));
     bench.asked();
     assert!(bench.notes.contains(&Note::Outrun(Reason::MoveChanged)));
+}
+
+/// The targets and the questions of a pass.
+fn set_and_asked(asked: &[(OpId, Operation)]) -> (Vec<PartitionId>, Vec<PartitionId>) {
+    let (mut set, mut doubted) = (vec![], vec![]);
+    for (_, operation) in asked {
+        match operation {
+            Operation::Propose(Command::SetTarget { partition, .. }) => set.push(*partition),
+            Operation::Propose(Command::ClearTarget { partition, .. }) => doubted.push(*partition),
+            other => panic!("{other:?}"),
+        }
+    }
+    (set, doubted)
+}
+
+/// A third node is empty, one move may run, and it is not known whether its target was set: it may
+/// be, and the barrier of a later pass does not show it. What was to move is pinned, so that another
+/// partition would be chosen now.
+fn in_doubt() -> (Bench, Command) {
+    let mut bench = Bench::new(2);
+    bench.topic("orders", 4, None);
+    bench.work();
+    bench.policy(|policy| policy.max_in_flight = 1);
+    bench.join(3);
+    bench.register(3, 1);
+    bench.vote(1..=3, []);
+    let asked = bench.pass();
+    let [(op, Operation::Propose(late @ Command::SetTarget { partition, .. }))] = asked.as_slice()
+    else {
+        panic!("{asked:?}")
+    };
+    bench.tell(Event::Done(*op, Outcome::Propose(Proposed::Unknown)));
+    bench.done(2, Command::SetPin { partition: *partition, on: true });
+    (bench, late.clone())
+}
+
+/// S14, rule 5: after an unknown outcome nothing is planned until it is known; the log tells, by the
+/// answer to a later entry, that the target was not set.
+#[test]
+fn nothing_is_planned_beside_a_target_in_doubt() {
+    let (mut bench, late) = in_doubt();
+    let Command::SetTarget { partition, .. } = late else { unreachable!() };
+    for _ in 0..3 {
+        let asked = bench.pass();
+        assert_eq!(set_and_asked(&asked), (vec![], vec![partition]), "nobody has said yet");
+        bench.tell(Event::Done(asked[0].0, Outcome::Propose(Proposed::Unknown)));
+    }
+    let before = bench.state.assignment(partition).cloned();
+    assert_eq!(bench.work().len(), 1, "it is asked once more");
+    assert_eq!(bench.state.assignment(partition).cloned(), before, "asking changes nothing");
+    let (set, doubted) = set_and_asked(&bench.pass());
+    assert_eq!(doubted, []);
+    assert!(set.len() == 1 && set[0] != partition, "{set:?}");
+}
+
+/// S14: the target in doubt was set after all, and has the place of the only move.
+#[test]
+fn a_target_in_doubt_may_come_late() {
+    let (mut bench, late) = in_doubt();
+    let Command::SetTarget { partition, .. } = late else { unreachable!() };
+    let asked = bench.pass();
+    assert_eq!(set_and_asked(&asked), (vec![], vec![partition]));
+    bench.done(1, late);
+    let (op, Operation::Propose(question)) = asked[0].clone() else { unreachable!() };
+    let reply = bench.apply(1, question);
+    assert_eq!(reply, Reply::Rejected(Reason::MoveChanged), "it ends no move");
+    bench.tell(Event::Done(op, Outcome::Propose(Proposed::Replied(reply))));
+    assert_eq!(bench.pass(), [], "one may run, and one does");
+    assert!(bench.state.assignment(partition).unwrap().target.is_some());
+}
+
+/// S14: the row itself tells, should no answer come.
+#[test]
+fn a_row_settles_a_doubt() {
+    let (mut bench, late) = in_doubt();
+    bench.done(1, late);
+    assert_eq!(bench.pass(), []);
 }
 
 /// K107, R81: first owners come from the planner: spread, even, apart from their relatives; and a

@@ -135,7 +135,7 @@ fn a_large_log_is_found_and_sorted() {
         route: Route::Key(seq),
         bytes: 250,
     });
-    let found = Found { next: Seq(200_005), waybills };
+    let found = Found { next: Seq(200_005), waybills, closed: false };
     let life = Incarnation(2);
     let mut dispatch = Dispatch::new(&Config::new(1), NodeId(1), life, found, &mut out);
     assert!(out.is_empty());

@@ -103,7 +103,7 @@ impl World {
     pub(super) fn with(config: Config, topics: &[u32]) -> Self {
         let mut out = Effects::default();
         let life = Incarnation(1);
-        let found = Found { next: Seq(0), waybills: [] };
+        let found = Found { next: Seq(0), waybills: [], closed: false };
         let dispatch = Dispatch::new(&config, ME, life, found, &mut out);
         let mut world = Self {
             config,
@@ -403,7 +403,7 @@ impl World {
         }
         self.assert_nothing_is_skipped();
         let waybills: Vec<Waybill> = self.found().map(|(_, stored)| stored.waybill).collect();
-        let found = Found { next: self.next, waybills };
+        let found = Found { next: self.next, waybills, closed: false };
         self.dispatch = Dispatch::new(&self.config, ME, self.life, found, &mut self.out);
         assert!(self.out.is_empty());
         self.handle(Event::Restored);

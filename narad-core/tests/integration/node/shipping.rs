@@ -77,7 +77,8 @@ fn what_a_restart_finds_is_sent() {
     let config = Config::new(1);
     bench.node =
         narad_core::node::Node::new(bench.now, me, Incarnation(2), config, state, held, &mut out);
-    let found = Found { next: Seq(8), waybills: [waybill(5, topic), waybill(7, topic)] };
+    let found =
+        Found { next: Seq(8), waybills: [waybill(5, topic), waybill(7, topic)], closed: false };
     bench.node.resume_ingress(found, &mut bench.out);
     assert_eq!(bench.node.backlog().records, 2);
     bench.tell(Event::Wake);
@@ -121,6 +122,45 @@ fn a_backlog_holds_a_decommission() {
     let closing = bench.take(close);
     bench.tell(Event::Done(closing, Outcome::CloseAccept(true)));
     assert!(says(&bench));
+}
+
+/// H37: a node that had closed accept is started again, on a replica that does not know of its
+/// drain. Its earlier life's word may be decided until the log knows the present one: until then it
+/// accepts nothing, and then it does as the log says.
+#[test]
+fn accept_stays_closed_until_the_word_of_an_earlier_life_is_void() {
+    for drains in [true, false] {
+        let mut bench = Bench::leading();
+        let (me, state) = (bench.node.identity().clone(), bench.state.clone());
+        let (held, config) = (std::collections::BTreeSet::new(), Config::new(1));
+        let life = Incarnation(2);
+        let mut out = narad_core::effects::Effects::default();
+        bench.node =
+            narad_core::node::Node::new(bench.now, me, life, config, state, held, &mut out);
+        bench.room = None;
+        let nothing: [Waybill; 0] = [];
+        let found = Found { next: Seq(8), waybills: nothing, closed: true };
+        bench.node.resume_ingress(found, &mut bench.out);
+        bench.tell(Event::Wake);
+        bench.tell(Event::Leader(Some(n(1))));
+        let refuses = |bench: &Bench| bench.room.is_none_or(|room| room.admit(1, 1).is_err());
+        let opens = |bench: &Bench| {
+            bench.open.iter().any(|(_, operation)| *operation == Operation::OpenAccept)
+        };
+        assert!(refuses(&bench) && !opens(&bench), "nothing says that it leaves, or that it stays");
+        if drains {
+            bench.commit(2, Command::SetDraining { node: n(1), on: true });
+        }
+        bench.register(1, 2);
+        if drains {
+            assert!(refuses(&bench) && !opens(&bench), "it leaves");
+        } else {
+            assert!(refuses(&bench), "it is being opened");
+            let op = bench.take(|operation| *operation == Operation::OpenAccept);
+            bench.tell(Event::Done(op, Outcome::OpenAccept));
+            assert!(!refuses(&bench), "it stays");
+        }
+    }
 }
 
 /// Answers every barrier and every look at the disk, on which nothing is, until there is none.

@@ -141,6 +141,32 @@ fn a_log_opens_on_a_full_disk() {
     assert_eq!(read_all(&log, &[Seq(20)])[0].1, parcel(20));
 }
 
+/// H37: that accept was shut outlasts the process, on a full disk too; that it was opened again does so
+/// as well.
+#[test]
+fn a_log_that_was_shut_is_found_shut() {
+    let disk = MemDisk::new();
+    let (log, _) = filled(&disk, 20);
+    assert!(!open(&disk).1.shut);
+    disk.set_quota(Some(disk.used()));
+    for round in 0..2 {
+        log.shut().expect("the reserve");
+        log.shut().expect("once more");
+        disk.crash(Keep::Nothing);
+        assert!(open(&disk).1.shut, "round {round}");
+        log.unshut().expect("it takes no space");
+        disk.crash(Keep::Nothing);
+        let found = open(&disk).1;
+        assert!(!found.shut, "round {round}");
+        assert_eq!(found.waybills.count(), 20, "it is no part of the log");
+    }
+    disk.fail(Step::Sync, 0);
+    log.shut().expect_err("not durable, and not said to be");
+    log.shut().expect("now it is");
+    disk.crash(Keep::Nothing);
+    assert!(open(&disk).1.shut);
+}
+
 /// `case_048`: damage costs the records that it hits, and is reported; it never counts as dispatched.
 #[test]
 fn damaged_records_are_reported_and_the_others_go_on() {

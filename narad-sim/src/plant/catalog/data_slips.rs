@@ -3,8 +3,8 @@
 use narad_core::planted::Bug;
 
 use crate::plant::Bias::{
-    CutSource, DeadSource, Decommission, DiskErrors, LateAcks, LostAnswers, OldMessages, PowerLoss,
-    Restarts, SlowDisk, SlowNetwork,
+    CutSource, DeadSource, Decommission, DiskErrors, LateAcks, LeaderChanges, LostAnswers,
+    OldMessages, PowerLoss, Restarts, SlowDisk, SlowNetwork,
 };
 use crate::plant::{Plant, Rule};
 
@@ -101,6 +101,28 @@ pub(super) const DATA: &[Plant] = &[
         hint: "Hold up the word of a node that has drained, cancel, let it accept, and decommission \
          it again.",
         bias: &[Decommission],
+        net: None,
+    },
+    Plant {
+        bug: Bug::DoubtfulTargetForgotten,
+        name: "c53-doubtful-target-forgotten",
+        rule: Rule::Slip,
+        place: "narad-core/src/controller/doubts.rs, Controller::doubt",
+        removes: "A leader that does not hear whether a target was set plans as if it was not.",
+        noticed_by: &["S14"],
+        hint: "Let entries take longer to commit than a proposal waits, and few moves run at once.",
+        bias: &[LeaderChanges, Decommission],
+        net: None,
+    },
+    Plant {
+        bug: Bug::AcceptOpensWithTheLife,
+        name: "c54-accept-opens-with-the-life",
+        rule: Rule::Slip,
+        place: "narad-core/src/node/leaving.rs, Node::was_closed",
+        removes: "A node that has closed accept and restarts opens it before it is registered.",
+        noticed_by: &["S15"],
+        hint: "Restart a node while its word that it has drained is on its way into the log.",
+        bias: &[Decommission, Restarts],
         net: None,
     },
 ];

@@ -15,10 +15,21 @@ use crate::world::World;
 use crate::world::records::id_of;
 
 impl World {
-    /// Accepts nothing more, and says so once what was let in is told.
+    /// Accepts nothing more, durably, and says so once what was let in is told.
     pub(in crate::world) fn close_accept(&mut self, machine: usize, op: OpId) -> Option<Outcome> {
-        let process = self.machines[machine].process.as_mut()?;
+        let process = self.machines[machine].process.as_ref()?;
         process.accepting.door.close();
+        let crash = process.running.get(&op).and_then(|running| running.crash);
+        self.arm(machine, crash);
+        let log = Arc::clone(&self.machines[machine].process.as_ref()?.accepting.log);
+        let noted = log.shut();
+        if self.crashed_within(machine, crash) {
+            return None;
+        }
+        if noted.is_err() {
+            return Some(Outcome::CloseAccept(false));
+        }
+        let process = self.machines[machine].process.as_mut()?;
         if process.accepting.is_quiet() {
             return Some(Outcome::CloseAccept(true));
         }
@@ -37,6 +48,8 @@ impl World {
 
     pub(in crate::world) fn open_accept(&mut self, machine: usize) {
         if let Some(process) = self.machines[machine].process.as_mut() {
+            // Should the note stay, a later life accepts once it is registered.
+            drop(process.accepting.log.unshut());
             process.accepting.door.open();
         }
     }
