@@ -244,6 +244,8 @@ bugs! {
     AckedAheadHandedOut,
     /// Records are sent in the order in which they were last refused.
     RefusedGoesLast,
+    /// A node renews its own lease by any barrier, whether it leads or not.
+    OwnHeartbeatUnasked,
 }
 
 /// Whether a mistake is planted.
