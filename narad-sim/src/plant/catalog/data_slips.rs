@@ -3,8 +3,8 @@
 use narad_core::planted::Bug;
 
 use crate::plant::Bias::{
-    CutSource, DeadSource, Decommission, DiskErrors, LateAcks, LostAnswers, OldMessages, PowerLoss,
-    Restarts, SlowDisk, SlowNetwork,
+    CutSource, DeadSource, Decommission, DiskErrors, LateAcks, LeaderChanges, LostAnswers,
+    OldMessages, PowerLoss, Restarts, SlowDisk, SlowNetwork,
 };
 use crate::plant::{Plant, Rule};
 
@@ -101,6 +101,18 @@ pub(super) const DATA: &[Plant] = &[
         hint: "Hold up the word of a node that has drained, cancel, let it accept, and decommission \
          it again.",
         bias: &[Decommission],
+        net: None,
+    },
+    Plant {
+        bug: Bug::OwnHeartbeatUnasked,
+        name: "c53-own-heartbeat-unasked",
+        rule: Rule::Slip,
+        place: "narad-core/src/node/requests.rs, Node::beat; narad-core/src/lease.rs, Lease::beaten",
+        removes: "A node that is told that it leads takes that word over its own, and renews its \
+         lease by a barrier of whoever leads, which hears nothing of it.",
+        noticed_by: &["S2"],
+        hint: "Delay a heartbeat until its sender leads, and the answer until it does no longer.",
+        bias: &[LeaderChanges],
         net: None,
     },
 ];
