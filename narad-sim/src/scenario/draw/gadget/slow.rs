@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::super::Draft;
 use crate::scenario::step::{Filter, On, Stage, Step, When};
-use crate::scenario::{Action, Label, Side, Who};
+use crate::scenario::{Action, Label, Machine, Side, Who};
 
 /// H31: a heartbeat takes its time, so that whoever is asked says who leads instead: the asker; and
 /// that word takes its time, so that it does no longer.
@@ -34,12 +34,15 @@ pub(in crate::scenario::draw) fn word_of_who_leads(draft: &mut Draft<'_>) {
 /// in which the partition is frozen anew.
 pub(in crate::scenario::draw) fn thaw_of_a_past_life(draft: &mut Draft<'_>) {
     let (partition, start) = (draft.partition(), draft.moment());
-    let (one, other) = (draft.anyone(), draft.anyone());
+    // Few partitions are born on the last node.
+    let last = Who::Node(Machine(draft.scenario.cluster.nodes));
+    let one = if draft.dice.happens(70) { last } else { draft.anyone() };
     let there = |to| Action::Move { partition: partition.clone(), to, through: None };
-    draft.push(Step::new(start, there(one)));
+    draft.push(Step::new(start, there(one.clone())));
     // The first freeze ends without a flip, in the log.
     let flip = Draft::first(Stage::Effect, "flip", &partition);
-    draft.push(Step::new(When::on(flip), there(other)));
+    let abort = Action::Abort { partition: partition.clone(), through: None };
+    draft.push(Step::new(When::on(flip), abort));
     let thaw = Draft::first(Stage::Effect, "thaw", &partition);
     let slow = format!("{}-of-thaw", draft.label("slow"));
     let silent = draft.scenario.cluster.policy.dead_timeout.unwrap_or(Duration::from_secs(3));
@@ -49,7 +52,10 @@ pub(in crate::scenario::draw) fn thaw_of_a_past_life(draft: &mut Draft<'_>) {
     let from = Side::These(vec![Who::Owner(partition.clone())]);
     let cut = Action::Cut { from, to: Side::Others, both: true, lasting: Some(dead) };
     draft.push(Step::new(since(&slow, Duration::ZERO), cut));
-    // The next one lasts.
+    // The next one comes soon, since the copy is there, and lasts.
+    let again = if draft.dice.happens(70) { one } else { draft.anyone() };
+    let gap = dead + draft.dice.millis_by_100(0, 800);
+    draft.push(Step::new(since(&slow, gap), there(again)));
     let mut flips = Draft::first(Stage::Effect, "flip", &partition);
     flips.filter.times = 0;
     let lasts = Action::Delay { by: draft.dice.millis_by_100(500, 3_000) };
