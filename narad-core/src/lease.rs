@@ -25,7 +25,9 @@
 //!    Alive (H6, H34, case M133).
 //! 2. The lease counts from the instant at which a heartbeat was *sent*, and only once the read
 //!    barrier that the answer names is applied here, and no gate still serves a reign that ended
-//!    by then: a gate is told by an operation, which may take a while (H8, H9, H28, H31).
+//!    by then: a gate is told by an operation, which may take a while (H8, H9, H28, H31). Whom to
+//!    ask is the word of the own consensus; where a refusal points instead is asked for as long as
+//!    it answers, and is never this node, which knows by itself whether it leads.
 //! 3. A lease ends with the life that it was given to (H32).
 //! 4. One heartbeat and one proposal under way at a time; at most [`Lease::ANSWERS_MAX`] answers
 //!    wait for their barrier. At most [`Lease::EFFECTS_MAX`] effects per event (asserted).
@@ -97,7 +99,11 @@ pub struct Lease {
     /// How far the log is applied here, gates and all.
     stood: LogIndex,
     term: Term,
+    /// Who leads, by the word of the own consensus.
     leader: Option<NodeId>,
+    /// Who leads instead, by the word of one that was asked. It may be old, so that it counts only
+    /// until a heartbeat to it fails.
+    hint: Option<NodeId>,
     /// When the lease ends.
     until: Instant,
     /// Operations whose answers change nothing any more.
@@ -173,6 +179,7 @@ impl Lease {
             stood: LogIndex(0),
             term: Term { present: lease, longer: None },
             leader: None,
+            hint: None,
             until: Instant::ORIGIN,
             abandoned: Vec::new(),
             state: State::Registering { failures: 0, step: Step::Running(op) },
@@ -197,7 +204,7 @@ impl Lease {
                 self.stood = self.stood.max(index);
                 self.count(out);
             }
-            Event::Leader(leader) => self.leader = leader,
+            Event::Leader(leader) => (self.leader, self.hint) = (leader, None),
         }
         self.go_on(now, out);
         let effects = out.as_slice().len() - before;
@@ -217,7 +224,7 @@ impl Lease {
                 let at = beat.sent.after(self.patience);
                 Some(Deadline { at, why: "the answer to a heartbeat is overdue" })
             }
-            State::Registered(Beating { next, .. }) if self.leader.is_some() => {
+            State::Registered(Beating { next, .. }) if self.asked().is_some() => {
                 Some(Deadline { at: *next, why: "a heartbeat is due" })
             }
             State::Registering { .. }
@@ -239,6 +246,11 @@ impl Lease {
     /// Returns the present life.
     pub const fn incarnation(&self) -> Incarnation {
         self.life
+    }
+
+    /// Returns who is asked next.
+    fn asked(&self) -> Option<NodeId> {
+        self.hint.or(self.leader)
     }
 
     fn done(&mut self, now: Instant, op: OpId, outcome: Outcome, out: &mut Effects<Effect>) {
@@ -297,15 +309,19 @@ impl Lease {
                 self.count(out);
             }
             Err(HeartbeatFault::Refused(Refusal::NotLeader { leader })) => {
-                if leader.is_some() && leader != self.leader {
-                    self.leader = leader;
+                let asked = self.hint.take().or(self.leader);
+                let itself =
+                    |to: NodeId| to == self.me.node && !is_planted(Bug::OwnHeartbeatUnasked);
+                self.hint = leader.filter(|to| leader != asked && !itself(*to));
+                if self.hint.is_some() {
                     beating.next = beating.next.min(now.after(self.hint_pause));
                 }
             }
             Err(HeartbeatFault::Refused(Refusal::AskerDead)) => {
                 out.push(Effect::Note(Note::DeclaredDead));
             }
-            Err(HeartbeatFault::Refused(_) | HeartbeatFault::Unreachable) => {}
+            Err(HeartbeatFault::Unreachable) => self.hint = None,
+            Err(HeartbeatFault::Refused(_)) => {}
         }
     }
 
@@ -408,10 +424,12 @@ impl Lease {
                         return;
                     }
                     beating.under_way = None;
+                    self.hint = None;
                     self.abandoned.push(op);
                     out.push(Effect::Cancel(op));
                 }
-                if let Some(to) = self.leader.filter(|_| beating.next <= now) {
+                let asked = self.hint.or(self.leader);
+                if let Some(to) = asked.filter(|_| beating.next <= now) {
                     let op = self.ops.mint();
                     beating.under_way = Some(Beat { op, sent: now });
                     beating.next = now.after(self.interval);

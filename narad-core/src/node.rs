@@ -198,6 +198,8 @@ pub struct Node {
     now: Instant,
     state: State,
     leader: Option<NodeId>,
+    /// How often this node has begun to lead.
+    leaderships: u64,
     ops: Ops,
     routes: BTreeMap<OpId, Route>,
     proposals: Proposals<Ticket>,
@@ -274,6 +276,7 @@ impl Node {
             now,
             state: State::new(),
             leader: None,
+            leaderships: 0,
             routes: BTreeMap::new(),
             hosts: BTreeMap::new(),
             handoffs: BTreeMap::new(),

@@ -248,6 +248,8 @@ bugs! {
     DoubtfulTargetForgotten,
     /// What an earlier life has closed is open in the next one.
     AcceptOpensWithTheLife,
+    /// A node renews its own lease by any barrier, whether it leads or not.
+    OwnHeartbeatUnasked,
 }
 
 /// Whether a mistake is planted.

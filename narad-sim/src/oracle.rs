@@ -149,7 +149,7 @@ impl Oracle {
     /// may end its liveness phase then.
     pub fn is_settled(&self, look: &dyn Look) -> bool {
         let cx = Cx { event: 0, now: look.now(), look, sink: &mut Sink::default() };
-        self.book.is_settled(&self.config, &cx)
+        self.book.is_settled(&self.config, &self.deliveries, &cx)
     }
 
     /// Returns how long a liveness phase must be for everything to have had its time.

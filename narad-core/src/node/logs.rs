@@ -73,6 +73,7 @@ impl Node {
             return;
         }
         self.leader = leader;
+        self.leaderships += u64::from(self.leads());
         self.note(Note::Leader(leader));
         self.inbox.push_back(Internal::Lease(lease::Event::Leader(leader)));
         let leading = controller::Event::Leading(self.leads());

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 
-use super::routes::{Internal, Route, Ticket};
+use super::routes::{Asker, Heartbeat, Internal, Route, Ticket};
 use super::{Node, Operation, Outcome};
 use crate::controller;
 use crate::effects::OpId;
@@ -22,7 +22,7 @@ impl Node {
                 self.propose(command, Ticket::Join(id));
             }
             (Request::Heartbeat { incarnation, stuck }, Some(from)) => {
-                self.heard(id, from, incarnation, stuck);
+                self.heard(Asker::Peer(id), from, incarnation, stuck);
             }
             (Request::Propose(entry), Some(from)) => self.append_for(id, from, entry),
             (Request::List { partition, move_id, check }, Some(from)) => {
@@ -76,26 +76,34 @@ impl Node {
     /// renews nobody's lease (H31).
     fn heard(
         &mut self,
-        id: RequestId,
+        asker: Asker,
         from: NodeId,
         life: Incarnation,
         stuck: Vec<(PartitionId, MoveId)>,
     ) {
         if !self.leads() {
             let refused = self.not_leader();
-            self.answer(id, refused);
+            self.answer_heartbeat(asker, refused);
             return;
         }
         if let Err(refusal) = self.may_be_leased(from, life) {
-            self.answer(id, Answer::Refused(refusal));
+            self.answer_heartbeat(asker, Answer::Refused(refusal));
             return;
         }
         self.controller_hears(from, life, stuck);
         if is_planted(Bug::LeaderTakenAtItsWord) {
-            self.answer(id, Answer::Heartbeat { index: self.state.applied() });
+            self.answer_heartbeat(asker, Answer::Heartbeat { index: self.state.applied() });
             return;
         }
-        self.run(Operation::Barrier, Route::Heartbeat(id, from, life));
+        let heartbeat = Heartbeat { asker, from, life, leadership: self.leaderships };
+        self.run(Operation::Barrier, Route::Heartbeat(heartbeat));
+    }
+
+    fn answer_heartbeat(&mut self, asker: Asker, answer: Answer) {
+        match asker {
+            Asker::Peer(id) => self.answer(id, answer),
+            Asker::Itself(op) => self.lease_done(op, Outcome::Call(Ok(answer))),
+        }
     }
 
     fn controller_hears(
@@ -109,21 +117,20 @@ impl Node {
         self.inbox.push_back(Internal::Controller(heard));
     }
 
-    pub(super) fn heartbeat_is_confirmed(
-        &mut self,
-        id: RequestId,
-        from: NodeId,
-        life: Incarnation,
-        outcome: &Outcome,
-    ) {
+    /// Answers a heartbeat whose barrier has ended. Whoever lost the lead meanwhile has heard it in
+    /// vain, even if it leads again: a follower's barrier is the word of another leader, which may
+    /// have heard nothing of the asker for long (H31).
+    pub(super) fn heartbeat_is_confirmed(&mut self, heartbeat: Heartbeat, outcome: &Outcome) {
+        let Heartbeat { asker, from, life, leadership } = heartbeat;
+        let leads_on = self.leads() && self.leaderships == leadership;
         let answer = match (outcome, self.may_be_leased(from, life)) {
             (Outcome::Barrier(Some(_)), Err(refusal)) => Answer::Refused(refusal),
-            (Outcome::Barrier(Some(index)), Ok(())) if self.leads() => {
+            (Outcome::Barrier(Some(index)), Ok(())) if leads_on => {
                 Answer::Heartbeat { index: *index }
             }
             _ => self.not_leader(),
         };
-        self.answer(id, answer);
+        self.answer_heartbeat(asker, answer);
     }
 
     /// No lease while Dead (H32), nor for a life that is over, nor while the log has yet to decide
@@ -145,12 +152,18 @@ impl Node {
         }
     }
 
-    /// Sends a heartbeat; a node that leads asks itself the same way.
+    /// Sends a heartbeat; a node that leads asks itself the same way, and answers itself under the
+    /// same conditions: without the lead, its barrier would renew a lease of which the leader has
+    /// not heard (H31).
     pub(super) fn beat(&mut self, op: OpId, to: NodeId, life: Incarnation) {
         let stuck = self.stuck_moves();
-        if to == self.me.node {
+        if to == self.me.node && is_planted(Bug::OwnHeartbeatUnasked) {
             self.controller_hears(to, life, stuck);
             self.run(Operation::Barrier, Route::Lease(op));
+            return;
+        }
+        if to == self.me.node {
+            self.heard(Asker::Itself(op), to, life, stuck);
             return;
         }
         let request = Request::Heartbeat { incarnation: life, stuck };

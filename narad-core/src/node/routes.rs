@@ -24,7 +24,7 @@ pub(super) enum Route {
     /// A peer's proposal on its way to the log.
     Forwarded(RequestId),
     /// The barrier behind which a heartbeat is answered.
-    Heartbeat(RequestId, NodeId, Incarnation),
+    Heartbeat(Heartbeat),
     /// The barrier behind which a wish is judged.
     Ask(AskId, Ask),
     /// A look at the disk before a move begins.
@@ -47,6 +47,31 @@ pub(super) enum Route {
     TakeAcks(RequestId),
     /// Records that a flip has not captured are accepted once more.
     Salvage(PartitionId, Residue),
+}
+
+impl Route {
+    fn is_of_lease(&self, op: OpId) -> bool {
+        let itself = |heartbeat: &Heartbeat| heartbeat.asker == Asker::Itself(op);
+        *self == Self::Lease(op) || matches!(self, Self::Heartbeat(own) if itself(own))
+    }
+}
+
+/// A heartbeat that is to be answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Heartbeat {
+    pub(super) asker: Asker,
+    pub(super) from: NodeId,
+    pub(super) life: Incarnation,
+    /// The time of leading in which it came.
+    pub(super) leadership: u64,
+}
+
+/// Whom the answer to a heartbeat goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Asker {
+    Peer(RequestId),
+    /// The lease of the node that leads.
+    Itself(OpId),
 }
 
 /// What a mover waits for.
@@ -134,9 +159,7 @@ impl Node {
                 let answer = if handed { Answer::Accepted } else { self.not_leader() };
                 self.answer(request, answer);
             }
-            Route::Heartbeat(request, from, life) => {
-                self.heartbeat_is_confirmed(request, from, life, &outcome);
-            }
+            Route::Heartbeat(heartbeat) => self.heartbeat_is_confirmed(heartbeat, &outcome),
             Route::Ask(id, ask) => match barrier(op, &outcome) {
                 Some(_) => self.ask_is_fresh(id, ask),
                 None => self.reply(id, Err(super::AskError::NoLeader)),
@@ -208,7 +231,7 @@ impl Node {
         self.inbox.push_back(Internal::Controller(controller::Event::Done(op, outcome)));
     }
 
-    fn lease_done(&mut self, op: OpId, outcome: Outcome) {
+    pub(super) fn lease_done(&mut self, op: OpId, outcome: Outcome) {
         let unreachable = lease::HeartbeatFault::Unreachable;
         let outcome = if let Outcome::NextIncarnation(next) = outcome {
             lease::Outcome::NextIncarnation(next.ok_or(lease::DiskFault))
@@ -269,7 +292,7 @@ impl Node {
                 lease::Effect::Run(op, lease::Operation::NextIncarnation { .. }) => {
                     self.run(Operation::NextIncarnation, Route::Lease(op));
                 }
-                lease::Effect::Cancel(op) => self.cancel(|route| *route == Route::Lease(op)),
+                lease::Effect::Cancel(op) => self.cancel(|route| route.is_of_lease(op)),
                 lease::Effect::Note(note) => {
                     self.note(super::Note::Lease(note));
                     match note {

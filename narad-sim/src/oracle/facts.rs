@@ -33,7 +33,7 @@ impl Oracle {
                 self.leases.begins(node);
                 let runs = self.book.nodes.get(&node).is_some_and(|witness| witness.up);
                 if let Some(log) = self.book.ingress.logs.get_mut(&node).filter(|_| !runs) {
-                    log.begin_anew();
+                    log.begin_anew(life, cx.now);
                 }
                 self.book.started(node, life, cx);
             }

@@ -10,6 +10,7 @@ use narad_core::mover::{Progress, Waiting};
 
 use super::book::{Book, Witness};
 use super::l1_moves::{self, Stand};
+use super::part::Part;
 use super::s11_delivery::{self, Deliveries};
 use super::sets::Ids;
 use super::sink::Cx;
@@ -48,6 +49,11 @@ pub(super) fn patience(policy: &Policy, config: &Config) -> Duration {
 /// Returns how long a few steps of a controller may take that wait for nobody.
 pub(super) fn steps(config: &Config) -> Duration {
     config.retry_max * 4 + config.request_timeout * 6 + config.controller_interval * 10
+}
+
+/// Returns how long whatever is under way may take to be seen.
+fn moment(config: &Config) -> Duration {
+    config.request_timeout * 4
 }
 
 impl<'a> Healed<'a> {
@@ -208,7 +214,7 @@ impl Book {
                 l6_reclaim::check(part, node, &all, cx);
             }
             let left = all.left_behind(part.id, cx);
-            let moment = config.request_timeout * 4;
+            let moment = moment(config);
             if !quiet {
                 s11_delivery::finish(part, deliveries, &left, moment, cx);
             }
@@ -267,7 +273,7 @@ impl Book {
     }
 
     /// Whether nothing is left to do: every partition is served where it is to stay.
-    pub(super) fn is_settled(&self, config: &Config, cx: &Cx<'_>) -> bool {
+    pub(super) fn is_settled(&self, config: &Config, deliveries: &Deliveries, cx: &Cx<'_>) -> bool {
         let Some(all) = Healed::new(self, config, cx) else { return false };
         let drained = |member: &Member| {
             !member.draining || (member.retired && !all.state.configuration().contains(member.id))
@@ -280,6 +286,10 @@ impl Book {
             let moves = cx.look.node(*node).into_iter().flat_map(narad_core::node::Node::moves);
             moves.map(|(partition, _)| partition).any(|p| all.state.assignment(p).is_none())
         };
+        let awaited = |part: &Part| {
+            let left = all.left_behind(part.id, cx);
+            s11_delivery::is_awaited(part, deliveries, &left, moment(config), cx)
+        };
         let empty = |node: &NodeId| l6_reclaim::ingress_waits(self, *node, &all, cx).is_none();
         all.leader.is_some()
             && all.well.iter().all(empty)
@@ -288,6 +298,7 @@ impl Book {
             && all.state.targeted().len() == 0
             && all.state.members().all(drained)
             && all.state.assignments().all(|(partition, row)| served(row, partition))
+            && !self.parts.values().any(awaited)
             && narad_core::controller::placement(all.state, |_, _| false).is_some_and(|placement| {
                 narad_core::plan::plan(&placement, &narad_core::plan::Limits::UNLIMITED).is_empty()
             })

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use narad_core::dispatch::{BatchNo, Checkpoint, Route};
+use narad_core::dispatch::{Checkpoint, Route};
 use narad_core::ids::{Incarnation, NodeId, PartitionId, Seq, TopicId};
 
 use super::sets::Ids;
@@ -128,7 +128,13 @@ impl Log {
     }
 
     /// The node begins anew: it finds a carried record in both of its places and brings it twice.
-    pub(super) fn begin_anew(&mut self) {
+    ///
+    /// What its last life has sent may still arrive, and appends its records a second time, which is
+    /// the seam of a restart. It names a carried record by its second place, which is a record of
+    /// its own from now on: to hold that against the order of acceptance would be wrong, so that only
+    /// what the new life sends is.
+    pub(super) fn begin_anew(&mut self, life: Incarnation, now: Time) {
+        self.sends_in(life, now);
         let copies: Vec<(Seq, Seq)> =
             self.at.iter().filter(|(at, root)| at != root).map(|(at, root)| (*at, *root)).collect();
         for (at, root) in copies {
@@ -197,10 +203,10 @@ impl Log {
         self.records.values().filter(|record| !record.arrived)
     }
 
-    /// A batch comes from a life: what earlier lives have sent says nothing about it.
-    pub(super) fn sent_by(&mut self, batch: BatchNo, now: Time) {
-        if batch.life > self.life {
-            self.life = batch.life;
+    /// A life sends: what earlier lives have sent says nothing about it.
+    pub(super) fn sends_in(&mut self, life: Incarnation, now: Time) {
+        if life > self.life {
+            self.life = life;
             self.since = now;
             self.order.clear();
         }

@@ -159,6 +159,8 @@ pub(super) struct Consumers {
     pub(super) taken: BTreeSet<Offset>,
     /// Who has opened the log last, and the lowest record that this opening has not handed out.
     pub(super) opened_by: Option<NodeId>,
+    /// When that was.
+    pub(super) opened: Time,
     /// What that has handed out and is not acknowledged, by when it is free again (S11).
     pub(super) held: BTreeSet<(Instant, Offset)>,
     /// What of that is free.

@@ -125,7 +125,7 @@ pub(super) fn opened(
     // What was not on the disk when the log was closed, perhaps because the disk had failed, is
     // forgotten: this is as good as another life.
     part.consumers.life = None;
-    part.consumers.opened_by = Some(node);
+    (part.consumers.opened_by, part.consumers.opened) = (Some(node), cx.now);
     part.consumers.held.clear();
     part.consumers.free.clear();
     part.consumers.next = position.committed.unwrap_or_default();

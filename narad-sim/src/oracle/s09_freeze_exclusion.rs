@@ -32,8 +32,9 @@ pub(super) fn captured(
     if part.holds.len() >= HOLDS_MAX {
         part.holds.remove(0);
     }
-    // A source that lags behind the log may freeze for a move that is over.
-    let ended = move_id.is_some() && present > move_id;
+    // A source that lags behind the log may freeze for a move that is over, because another was
+    // planned, or because the topic is gone: no flip can rest on that.
+    let ended = part.gone || (move_id.is_some() && present > move_id);
     part.holds.push(Hold {
         node,
         life,

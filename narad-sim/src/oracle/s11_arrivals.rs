@@ -24,7 +24,7 @@ pub(super) fn taken(
 ) {
     let death = ingress.death;
     let log = ingress.logs.entry(batch.ingress).or_default();
-    log.sent_by(batch, cx.now);
+    log.sends_in(batch.life, cx.now);
     log.moved = cx.now;
     let calm = !log.disturbed.contains(&partition) && death < log.since;
     let fresh = Order { owner, numbered: None, keyed: None };

@@ -61,12 +61,14 @@ pub(super) fn handed_out(
 
 /// Whether consumers may not have come to the end yet: something came or was delivered within a
 /// moment, or is reserved. Who leaves much unacknowledged is given nothing until that is free again,
-/// and then the same records before new ones.
+/// and then the same records before new ones. An opening frees everything that was reserved, for
+/// consumers that have yet to come to it: so an opening within a moment is as good as a delivery.
+/// A world does not end in that moment if anything is [missed](is_awaited).
 pub(super) fn is_under_way(part: &Part, moment: Duration, cx: &Cx<'_>) -> bool {
     let local = part.consumers.opened_by.and_then(|node| cx.look.local(node));
     let until = part.consumers.held.last().map(|(until, _)| until.after(moment));
-    cx.now.since(part.delivered.max(part.grew)) <= moment
-        || until.is_some_and(|until| local.is_some_and(|now| now <= until))
+    let last = part.delivered.max(part.grew).max(part.consumers.opened);
+    cx.now.since(last) <= moment || until.is_some_and(|until| local.is_some_and(|now| now <= until))
 }
 
 /// Whatever was acknowledged in a partition that is served was delivered. `left`: nodes that report
@@ -81,14 +83,31 @@ pub(super) fn finish(
     if is_under_way(part, moment, cx) || part.has_holes() {
         return;
     }
-    let missed = part.acked.iter().find(|acked| {
-        !deliveries.seen.contains(acked.id) && !s01_no_gap::is_excused(part, acked, left)
-    });
-    if let Some(Acked { id, offset, epoch }) = missed {
+    if let Some(Acked { id, offset, epoch }) = missed(part, deliveries, left) {
         cx.breach("S11", part.id, || {
             format!("record {id}, acknowledged at {offset:?} in {epoch:?}, was never delivered")
         });
     }
+}
+
+/// Whether something is missed for no other reason than that the log was opened a moment ago.
+pub(super) fn is_awaited(
+    part: &Part,
+    deliveries: &Deliveries,
+    left: &[NodeId],
+    moment: Duration,
+    cx: &Cx<'_>,
+) -> bool {
+    cx.now.since(part.consumers.opened) <= moment
+        && cx.now.since(part.delivered.max(part.grew)) > moment
+        && missed(part, deliveries, left).is_some()
+}
+
+/// Returns a record that was acknowledged and not delivered, and is not excused.
+fn missed<'a>(part: &'a Part, deliveries: &Deliveries, left: &[NodeId]) -> Option<&'a Acked> {
+    part.acked.iter().find(|acked| {
+        !deliveries.seen.contains(acked.id) && !s01_no_gap::is_excused(part, acked, left)
+    })
 }
 
 /// Whatever was accepted was delivered; `excused`: records of it that may be gone, or are on their

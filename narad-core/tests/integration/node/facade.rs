@@ -41,6 +41,36 @@ fn a_heartbeat_waits_for_its_barrier() {
     assert_eq!(bench.answers[&RequestId(2)], not_leader);
 }
 
+/// H31: whoever lost the lead while the barrier was under way has heard a heartbeat in vain, even if
+/// it leads again by now.
+#[test]
+fn a_heartbeat_is_answered_within_one_time_of_leading() {
+    let mut bench = Bench::leading();
+    assert_eq!(bench.ask(1, Some(2), beat(1)), None);
+    let op = bench.take(|operation| *operation == Operation::Barrier);
+    bench.tell(Event::Leader(Some(n(3))));
+    bench.tell(Event::Leader(Some(n(1))));
+    bench.tell(Event::Done(op, Outcome::Barrier(Some(LogIndex(7)))));
+    assert_eq!(bench.answers[&RequestId(1)], Answer::Refused(Refusal::NotLeader { leader: None }));
+}
+
+/// H31, S2: a node that leads renews its own lease behind its own barrier. Once it has lost the lead
+/// its barrier is the word of another leader, which has heard nothing of it and may be counting the
+/// silence after which it declares it dead.
+#[test]
+fn without_the_lead_nobody_renews_its_own_lease() {
+    for (again, renewed) in [(vec![], true), (vec![n(3)], false), (vec![n(3), n(1)], false)] {
+        let mut bench = Bench::leading();
+        let op = bench.take(|operation| *operation == Operation::Barrier);
+        let index = bench.state.applied();
+        for leader in &again {
+            bench.tell(Event::Leader(Some(*leader)));
+        }
+        bench.tell(Event::Done(op, Outcome::Barrier(Some(index))));
+        assert_eq!(bench.authority.lease_until > Instant::ORIGIN, renewed, "then {again:?} led");
+    }
+}
+
 /// H32: none while Dead, none for a life that is over, none for one that dies meanwhile; a life
 /// that this leader has not heard of yet is asked to come again.
 #[test]

@@ -191,6 +191,25 @@ fn a_freeze_that_nobody_was_told_of_may_end() {
     bench.holds();
 }
 
+/// Covers S9: a source that is behind the log freezes for a move that is over already.
+#[test]
+fn a_freeze_of_a_move_that_is_over_may_end() {
+    for gone in [true, false] {
+        let (mut bench, _, mut capture) = captured();
+        let (node, partition, token) = (N1, bench.p(0), capture.token);
+        bench.commit(1, Command::Revoke { partition, token });
+        capture.token = bench.token(2);
+        let token = capture.token;
+        if gone {
+            bench.commit(1, Command::DeleteTopic { topic: partition.topic });
+        }
+        bench.tell(Fact::Captured { node, partition, capture: &capture });
+        bench.tell(Fact::CaptureTold { node, partition, token });
+        bench.tell(Fact::Thawed { node, partition, token });
+        assert_eq!(bench.broken(), if gone { &[][..] } else { &["S9"] });
+    }
+}
+
 /// Covers S7: a capture without an acknowledgement, a flip without the captured position, a new
 /// owner that forgets or falls back, one that runs ahead.
 #[test]

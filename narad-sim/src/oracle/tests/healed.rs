@@ -1,7 +1,8 @@
 //! A world that has healed.
 
 use super::*;
-use crate::oracle::End;
+use crate::oracle::sink::{Cx, Sink};
+use crate::oracle::{End, s11_delivery};
 use narad_core::cursor::{Reserved, Run};
 use narad_core::mover::Waiting;
 use narad_core::node::CallFault;
@@ -278,6 +279,29 @@ fn a_record_that_was_never_delivered_is_found() {
     later(&mut bench);
     bench.oracle.finish_liveness(0, &bench.sight);
     assert!(!bench.broken().contains(&"S11"));
+}
+
+/// Covers S11: a log that was opened a moment ago is as good as one that delivered a moment ago, and
+/// the world goes on until its consumers have had their time.
+#[test]
+fn consumers_come_to_an_opened_log_within_a_moment() {
+    let mut bench = Bench::cluster(3);
+    bench.run_node(1);
+    bench.write(1, Attempt::birth(N1), 1, &[11, 12]);
+    bench.deliver(1, 1, 0, &[11], 2);
+    healing(&mut bench);
+    later(&mut bench);
+    bench.open(1, Attempt::birth(N1), 2);
+    bench.oracle.finish_liveness(0, &bench.sight);
+    assert!(!bench.broken().contains(&"S11"));
+    let part = bench.oracle.book.parts.values().next().expect("it was born");
+    let view =
+        Cx { event: 0, now: bench.sight.now, look: &bench.sight, sink: &mut Sink::default() };
+    let moment = Duration::from_secs(1);
+    assert!(s11_delivery::is_awaited(part, &bench.oracle.deliveries, &[], moment, &view));
+    later(&mut bench);
+    bench.oracle.finish_liveness(0, &bench.sight);
+    assert!(bench.broken().contains(&"S11"));
 }
 
 /// Covers S11: what consumers have reserved and not acknowledged comes first, once it is free again.

@@ -121,6 +121,27 @@ fn records_arrive_in_the_order_of_acceptance() {
     bench.holds();
 }
 
+/// Covers S11: what a life has sent that is over may come late, to an owner that has begun anew and
+/// so cannot tell. It names a carried record by a place that comes after all others by now. What the
+/// present life sends is judged as ever.
+#[test]
+fn late_batches_of_a_life_that_is_over_are_out_of_order() {
+    let mut bench = Bench::cluster(3);
+    bench.ingest(2, Route::Partition(0), 0, &[11, 12]);
+    bench.sight.ingress.insert(N2, vec![11, 12]);
+    bench.take(1, 0, (2, 1), 0, &[0]);
+    bench.tell(Fact::Ingress(IngressFact::Carried { node: N2, seqs: &[Seq(0)], first: Seq(2) }));
+    bench.tell(Fact::Ended { node: N2, how: End::Stopped });
+    bench.tell(Fact::Started { node: N2, life: Incarnation(2) });
+    bench.open(1, Attempt::birth(N1), 0);
+    bench.take(1, 0, (2, 1), 1, &[2, 1]);
+    bench.holds();
+    bench.take(1, 0, (2, 2), 0, &[1, 2]);
+    bench.holds();
+    bench.take(1, 0, (2, 2), 1, &[0]);
+    bench.breaks(&["S11"]);
+}
+
 /// Covers L6: what is left in an ingress log although everything is served.
 #[test]
 fn a_log_that_is_not_given_up_is_found() {

@@ -125,4 +125,16 @@ pub(super) const DATA: &[Plant] = &[
         bias: &[Decommission, Restarts],
         net: None,
     },
+    Plant {
+        bug: Bug::OwnHeartbeatUnasked,
+        name: "c55-own-heartbeat-unasked",
+        rule: Rule::Slip,
+        place: "narad-core/src/node/requests.rs, Node::beat; narad-core/src/lease.rs, Lease::beaten",
+        removes: "A node that is told that it leads takes that word over its own, and renews its \
+         lease by a barrier of whoever leads, which hears nothing of it.",
+        noticed_by: &["S2"],
+        hint: "Delay a heartbeat until its sender leads, and the answer until it does no longer.",
+        bias: &[LeaderChanges],
+        net: None,
+    },
 ];

@@ -286,7 +286,7 @@ pub(super) const FIRST: &[Plant] = &[
         noticed_by: &["S9", "S8", "L2"],
         hint: "Delay the thaw and the release of a given-up attempt until the next one is \
          frozen.",
-        bias: &[SlowCopy, OperatorMoves, LostAnswers],
+        bias: &[SlowCopy, OperatorMoves],
         net: Some(
             "A release only leads to a Revoke, which the log puts in order: what breaks is \
          a late thaw, or the liveness of the next freeze.",

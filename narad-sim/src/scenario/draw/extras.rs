@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use super::{Bias, Draft};
+use super::{Bias, Draft, gadget};
 use crate::scenario::name::{PartitionName, TopicName, Who};
 use crate::scenario::step::{Repeat, Stage, Step, When};
 use crate::scenario::{Action, Bytes, Chance, Files, Label};
 
 impl Draft<'_> {
     /// Quarantines that end, losses that are declared, damage that is given up, topics that go when
-    /// a copy of them has just been set aside, acknowledgements of what nobody has seen.
+    /// a copy of them has just been set aside, acknowledgements of what nobody has seen, words and
+    /// thaws that come when the world has moved on.
     pub(super) fn extras(&mut self) {
         let likely = |leans: bool, percent: u64| if leans { percent * 2 } else { percent };
         if self.dice.happens(likely(self.leans(Bias::Disk), 35)) {
@@ -26,6 +27,14 @@ impl Draft<'_> {
         }
         if self.dice.happens(25) {
             self.acked_unseen();
+        }
+        if self.dice.happens(if self.leans(Bias::Leader) { 50 } else { 5 }) {
+            self.gadgets += 1;
+            gadget::word_of_who_leads(self);
+        }
+        if self.dice.happens(if self.leans(Bias::Freeze) { 50 } else { 5 }) {
+            self.gadgets += 1;
+            gadget::thaw_of_a_past_life(self);
         }
     }
 

@@ -5,12 +5,14 @@ mod disk;
 mod hunted;
 mod late;
 mod membership;
+mod slow;
 
 use super::strike::{AT_DESTINATION, AT_SOURCE, Blow, IN_LOG};
 use super::{Bias, Draft};
 use crate::scenario::{Step, Via};
 
 pub(super) use hunted::promoted;
+pub(super) use slow::{thaw_of_a_past_life, word_of_who_leads};
 
 /// One kind of schedule.
 pub(super) struct Gadget {

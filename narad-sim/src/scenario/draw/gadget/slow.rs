@@ -1,0 +1,73 @@
+//! What comes when the world has moved on twice: words of a leader of the past, ends of a freeze that
+//! another life has forgotten.
+
+use std::time::Duration;
+
+use super::super::Draft;
+use crate::scenario::step::{Filter, On, Stage, Step, When};
+use crate::scenario::{Action, Label, Machine, Side, Who};
+
+/// H31: a heartbeat takes its time, so that whoever is asked says who leads instead: the asker; and
+/// that word takes its time, so that it does no longer.
+pub(in crate::scenario::draw) fn word_of_who_leads(draft: &mut Draft<'_>) {
+    let (node, start) = (Who::Node(draft.founder()), draft.moment());
+    let begin = format!("{}-of-word", draft.label("begin"));
+    let text = String::from("a heartbeat takes its time from here on");
+    draft.push(Step::new(start, Action::Note { text }).labelled(&begin));
+    let filter = Filter { peer: Some(node.clone()), ..Filter::any() };
+    let asks = On { filter, ..On::new(Stage::Deliver, "heartbeat") };
+    let asked = format!("{}-of-word", draft.label("asked"));
+    let slowly = Action::Delay { by: draft.dice.millis(200, 450) };
+    draft.push(Step::new(later(&begin, asks), slowly).labelled(&asked));
+    let gap = draft.dice.millis(0, 30);
+    draft.push(Step::new(since(&asked, gap), Action::Transfer { to: node.clone() }));
+    let filter = Filter { node: Some(node), ..Filter::any() };
+    let answers = On { filter, ..On::new(Stage::Deliver, "heartbeat-answer") };
+    let told = format!("{}-of-word", draft.label("told"));
+    let slowly = Action::Delay { by: draft.dice.millis(200, 450) };
+    draft.push(Step::new(later(&asked, answers), slowly).labelled(&told));
+    let gap = draft.dice.millis(0, 30);
+    draft.push(Step::new(since(&told, gap), Action::Transfer { to: Who::Follower }));
+}
+
+/// H21, H32: a gate is slow to thaw; meanwhile its node finds itself dead and begins its next life,
+/// in which the partition is frozen anew.
+pub(in crate::scenario::draw) fn thaw_of_a_past_life(draft: &mut Draft<'_>) {
+    let (partition, start) = (draft.partition(), draft.moment());
+    // Few partitions are born on the last node.
+    let last = Who::Node(Machine(draft.scenario.cluster.nodes));
+    let one = if draft.dice.happens(70) { last } else { draft.anyone() };
+    let there = |to| Action::Move { partition: partition.clone(), to, through: None };
+    draft.push(Step::new(start, there(one.clone())));
+    // The first freeze ends without a flip, in the log.
+    let flip = Draft::first(Stage::Effect, "flip", &partition);
+    let abort = Action::Abort { partition: partition.clone(), through: None };
+    draft.push(Step::new(When::on(flip), abort));
+    let thaw = Draft::first(Stage::Effect, "thaw", &partition);
+    let slow = format!("{}-of-thaw", draft.label("slow"));
+    let silent = draft.scenario.cluster.policy.dead_timeout.unwrap_or(Duration::from_secs(3));
+    let dead = silent + draft.dice.millis_by_100(300, 1_000);
+    let by = dead + draft.dice.millis_by_100(500, 3_500);
+    draft.push(Step::new(When::on(thaw), Action::Delay { by }).labelled(&slow));
+    let from = Side::These(vec![Who::Owner(partition.clone())]);
+    let cut = Action::Cut { from, to: Side::Others, both: true, lasting: Some(dead) };
+    draft.push(Step::new(since(&slow, Duration::ZERO), cut));
+    // The next one comes soon, since the copy is there, and lasts.
+    let again = if draft.dice.happens(70) { one } else { draft.anyone() };
+    let gap = dead + draft.dice.millis_by_100(0, 800);
+    draft.push(Step::new(since(&slow, gap), there(again)));
+    let mut flips = Draft::first(Stage::Effect, "flip", &partition);
+    flips.filter.times = 0;
+    let lasts = Action::Delay { by: draft.dice.millis_by_100(500, 3_000) };
+    draft.push(Step::new(later(&slow, flips), lasts));
+}
+
+/// An event after a step.
+fn later(label: &str, on: On) -> When {
+    When { on: Some(on), ..since(label, Duration::ZERO) }
+}
+
+/// A while after a step.
+fn since(label: &str, after: Duration) -> When {
+    When { since: Some(Label(label.to_owned())), after, ..When::start() }
+}
