@@ -30,6 +30,7 @@ use narad_core::ids::{Epoch, NodeId, PartitionId};
 use narad_core::metastore::Applied;
 use narad_core::node::{Ask, AskError, Node, Said};
 
+use super::book::Book;
 use super::history::History;
 use super::pace::Pace;
 use super::rates::Rates;
@@ -65,6 +66,7 @@ pub struct NodeService {
     ingress: Arc<Ingress>,
     topics: Arc<Topics>,
     damages: Damages,
+    book: Arc<Book>,
     steering: Steering,
 }
 
@@ -89,10 +91,11 @@ impl NodeService {
         node: NodeId,
         ingress: Arc<Ingress>,
         topics: Arc<Topics>,
+        book: Arc<Book>,
         steering: Steering,
     ) -> Self {
         let (turn, damages) = (AtomicU64::new(0), Damages::new());
-        Self { handle, broker, store, node, turn, ingress, topics, damages, steering }
+        Self { handle, broker, store, node, turn, ingress, topics, damages, book, steering }
     }
 
     const fn tls(&self) -> Option<&ClientTls> {
@@ -302,10 +305,9 @@ async fn ask_moves(addr: &str, tls: Option<&ClientTls>) -> Option<Vec<MoveView>>
 impl Service for NodeService {
     async fn readiness(&self) -> Readiness {
         match self.handle.query(|node| (node.is_registered(), node.is_retired())).await {
-            Ok((_, true)) => Readiness {
-                removed: true,
-                ..waiting("this node was removed from the cluster: it can be stopped and wiped")
-            },
+            Ok((_, true)) => removed(),
+            // It was taken out while it was away, and its own replica never heard of that.
+            Ok((false, _)) if self.book.is_told_out() => removed(),
             Ok((true, _)) => Readiness { ready: true, ..Readiness::default() },
             Ok((false, _)) => waiting("this node's registration has not been applied yet"),
             Err(Stopped) => waiting("the node has stopped"),
@@ -489,6 +491,11 @@ async fn blocking<T: Send + 'static>(
 ) -> Result<T, ServiceError> {
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|error| ServiceError::Internal(error.to_string()))
+}
+
+fn removed() -> Readiness {
+    let why = "this node was removed from the cluster: it can be stopped and wiped";
+    Readiness { removed: true, ..waiting(why) }
 }
 
 fn waiting(what: &str) -> Readiness {
