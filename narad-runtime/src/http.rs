@@ -79,6 +79,7 @@ mod seats;
 mod secure;
 mod serve;
 mod skip;
+mod spoken;
 mod topics;
 
 pub use access::{Access, Hash, Secret, SecretError, Token, least_role, presented};

@@ -20,6 +20,7 @@ use super::error::ApiError;
 use super::role::Peer;
 use super::seats::{Seat, Seats};
 use super::secure::{self, Met, NotMet};
+use super::spoken::Spoken;
 use crate::net::Tally;
 use crate::net::strangers::Refusals;
 use crate::service::ServiceError;
@@ -119,7 +120,8 @@ pub async fn serve(
             }
             let Met { stream, peer } = met?;
             let service = TowerToHyperService::new(service_fn(answers(router, peer, seat)));
-            let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
+            let connection =
+                builder.serve_connection(TokioIo::new(Spoken::over(stream)), service).into_owned();
             watcher.watch(connection).await
         };
         tokio::spawn(finish(served, out, address));
