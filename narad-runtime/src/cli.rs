@@ -34,6 +34,7 @@ pub(crate) use logging::refilter;
 pub use logging::{LogFormat, begin as begin_logging};
 pub use output::{Format, Output, OutputParser};
 pub use terminal::Terminal;
+pub(crate) use terminal::folded_line;
 
 /// Moves log partitions between nodes without losing an acknowledged record.
 #[derive(Debug, Parser)]

@@ -7,7 +7,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use tokio::time::Instant;
 
 use super::Desk;
-use super::show::{copied, waits_for};
+use super::show::{copied, of, waits_for};
 use super::words::{lasts, verdict};
 use crate::cli::table::bytes;
 use crate::cli::terminal::printable;
@@ -40,6 +40,7 @@ pub(super) enum Board {
 
 /// Bars on standard error, taken away when they are dropped.
 pub(super) struct Bars {
+    width: u16,
     all: MultiProgress,
     bars: BTreeMap<String, ProgressBar>,
 }
@@ -58,7 +59,8 @@ impl Board {
     pub(super) fn new(desk: &Desk<'_>) -> Self {
         let people = desk.terminal.out_is_terminal && desk.terminal.err_is_terminal;
         if people && !desk.json() {
-            return Self::Bars(Bars { all: MultiProgress::new(), bars: BTreeMap::new() });
+            let width = desk.terminal.width;
+            return Self::Bars(Bars { width, all: MultiProgress::new(), bars: BTreeMap::new() });
         }
         Self::Plain(BTreeMap::new())
     }
@@ -126,32 +128,38 @@ impl Bars {
                 self.all.remove(&bar);
             }
         }
+        let style = style(self.width, lines);
         for line in lines {
             let bar = self.bars.entry(line.name.clone()).or_insert_with(|| {
                 let bar = self.all.add(ProgressBar::new(0));
-                let style = ProgressStyle::with_template("{prefix:<24} {bar:24} {wide_msg}");
-                bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
                 bar.set_prefix(printable(&line.name));
                 bar
             });
+            bar.set_style(style.clone());
+            // What is wanted most comes first: a narrow terminal cuts off the rest.
             let message = match &line.verdict {
                 Verdict::Progressing { bytes: done, bytes_total, bytes_per_second, eta_ms } => {
                     bar.set_length((*bytes_total).max(1));
                     bar.set_position(*done);
                     let eta = eta_ms.map_or_else(String::new, |ms| format!(", {} left", lasts(ms)));
-                    format!(
-                        "{} {} of {}, {}/s{eta}",
-                        line.detail,
-                        bytes(*done),
-                        bytes(*bytes_total),
-                        bytes(*bytes_per_second)
-                    )
+                    let rate = bytes(*bytes_per_second);
+                    format!("{}, {rate}/s{eta}; {}", of(*done, *bytes_total), line.detail)
                 }
-                other => format!("{} {}", line.detail, verdict(other)),
+                other => format!("{}; {}", verdict(other), line.detail),
             };
-            bar.set_message(printable(message.trim()));
+            bar.set_message(printable(message.trim_end_matches("; ")));
         }
     }
+}
+
+/// Returns how a line looks: names under one another, and a bar that leaves room for the numbers.
+fn style(width: u16, lines: &[Line]) -> ProgressStyle {
+    /// Longest name that others are put in line with.
+    const NAME_MAX: usize = 24;
+    let name = lines.iter().map(|line| line.name.chars().count()).max().unwrap_or(0).min(NAME_MAX);
+    let bar = if width < 100 { 10 } else { 24 };
+    let template = format!("{{prefix:<{name}}} {{bar:{bar}}} {{wide_msg}}");
+    ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
 /// Shows the moves until somebody has seen enough.
@@ -198,5 +206,7 @@ fn line_of(moved: &MoveView) -> Line {
         reason: format!("{} copied; {}", copied(moved), waits_for(moved)),
         who: "-".to_owned(),
     });
-    Line { name: moved.place(), verdict, detail: format!("{from} to {to}, {phase}") }
+    let freeze = moved.predicted_freeze_ms;
+    let freeze = freeze.map_or_else(String::new, |ms| format!(", a freeze of {ms} ms"));
+    Line { name: moved.place(), verdict, detail: format!("{from} to {to}, {phase}{freeze}") }
 }
