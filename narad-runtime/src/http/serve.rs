@@ -109,7 +109,7 @@ pub async fn serve(
         let out = seat.out();
         let (builder, watcher, router) = (builder.clone(), graceful.watcher(), router.clone());
         let (tls, limit) = (connections.tls.clone(), connections.head_timeout);
-        let refusals = Arc::clone(&refusals);
+        let (refusals, crowded) = (Arc::clone(&refusals), Arc::clone(&refusals));
         let served = async move {
             let met = secure::meet(tls.as_ref(), stream, address, limit).await;
             match &met {
@@ -123,6 +123,10 @@ pub async fn serve(
             let connection =
                 builder.serve_connection(TokioIo::new(Spoken::over(stream)), service).into_owned();
             watcher.watch(connection).await
+        };
+        let out = async move {
+            out.await;
+            crowded.count("crowded");
         };
         tokio::spawn(finish(served, out, address));
     }

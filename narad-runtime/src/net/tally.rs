@@ -26,10 +26,10 @@ impl Tally {
     }
 }
 
-/// Two are equal that count together.
+/// All are equal: settings do not differ by what has been counted.
 impl PartialEq for Tally {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+    fn eq(&self, _: &Self) -> bool {
+        true
     }
 }
 
