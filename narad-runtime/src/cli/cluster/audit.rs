@@ -6,11 +6,19 @@ use crate::cli::{Failure, Global};
 use crate::client::ClientError;
 use crate::service::{ActionView, AuditView, MemberStatus, Read};
 
-/// Shows the last actions at all nodes: each has those that it was asked for.
+/// Shows the last actions at all nodes: each has those that it was asked for. Those of a node that was
+/// taken out are shown as long as it runs and is among those whom `--admin` names.
 pub(super) async fn show(desk: &mut Desk<'_>, global: &Global, limit: u32) -> Result<(), Failure> {
     let members = desk.client.members(Read::Stale).await?;
     let mut view = AuditView::default();
     let mut last = None;
+    for node in &global.admin {
+        let client = global.client_at(vec![node.clone()])?;
+        // Whoever of them is a member is asked as one, and is missed then.
+        if let Ok(told) = client.audit(limit).await {
+            view.actions.extend(told.actions);
+        }
+    }
     for member in members.into_iter().filter(|one| one.status != MemberStatus::Retired) {
         let told = match global.client_of(&member.addr) {
             Some(client) if member.status == MemberStatus::Alive => client?.audit(limit).await,
@@ -32,7 +40,9 @@ pub(super) async fn show(desk: &mut Desk<'_>, global: &Global, limit: u32) -> Re
     if let (true, Some(error)) = (view.actions.is_empty(), last) {
         return Err(ClientError::into(error));
     }
-    view.actions.sort_by(|one, other| (&other.time, other.id).cmp(&(&one.time, one.id)));
+    let when = |one: &ActionView| (one.time.clone(), one.id, one.node.clone());
+    view.actions.sort_by_key(|one| std::cmp::Reverse(when(one)));
+    view.actions.dedup_by_key(|one| (one.id, one.node.clone()));
     view.actions.truncate(limit as usize);
     if desk.json() {
         return desk.print_view(&view);

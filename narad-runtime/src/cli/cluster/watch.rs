@@ -29,6 +29,8 @@ pub(super) struct Line {
     pub(super) verdict: Verdict,
     /// What is shown beside it.
     pub(super) detail: String,
+    /// What is shown behind that where it can be drawn anew, since it changes all the time.
+    pub(super) live: String,
 }
 
 /// Where lines are shown.
@@ -131,9 +133,9 @@ impl Bars {
         let style = style(self.width, lines);
         for line in lines {
             let bar = self.bars.entry(line.name.clone()).or_insert_with(|| {
-                let bar = self.all.add(ProgressBar::new(0));
-                bar.set_prefix(printable(&line.name));
-                bar
+                // Nothing is drawn before it looks as it should.
+                let bar = ProgressBar::new(0).with_style(style.clone());
+                self.all.add(bar.with_prefix(printable(&line.name)))
             });
             bar.set_style(style.clone());
             // What is wanted most comes first: a narrow terminal cuts off the rest.
@@ -143,7 +145,8 @@ impl Bars {
                     bar.set_position(*done);
                     let eta = eta_ms.map_or_else(String::new, |ms| format!(", {} left", lasts(ms)));
                     let rate = bytes(*bytes_per_second);
-                    format!("{}, {rate}/s{eta}; {}", of(*done, *bytes_total), line.detail)
+                    let of = of(*done, *bytes_total);
+                    format!("{of}, {rate}/s{eta}; {}{}", line.detail, line.live)
                 }
                 other => format!("{}; {}", verdict(other), line.detail),
             };
@@ -206,7 +209,7 @@ fn line_of(moved: &MoveView) -> Line {
         reason: format!("{} copied; {}", copied(moved), waits_for(moved)),
         who: "-".to_owned(),
     });
-    let freeze = moved.predicted_freeze_ms;
-    let freeze = freeze.map_or_else(String::new, |ms| format!(", a freeze of {ms} ms"));
-    Line { name: moved.place(), verdict, detail: format!("{from} to {to}, {phase}{freeze}") }
+    let live = moved.predicted_freeze_ms.map(|ms| format!(", a freeze of {ms} ms"));
+    let detail = format!("{from} to {to}, {phase}");
+    Line { name: moved.place(), verdict, detail, live: live.unwrap_or_default() }
 }
