@@ -291,7 +291,6 @@ impl Server {
             admitted.node,
             Arc::clone(&ingress),
             topics,
-            Arc::clone(&book),
             Steering {
                 clock,
                 metrics,
@@ -299,6 +298,7 @@ impl Server {
                 history,
                 pace: Arc::clone(&pace),
                 sizes: Arc::default(),
+                book,
                 tls: tls.as_ref().map(ClientTls::of_node),
             },
         ));

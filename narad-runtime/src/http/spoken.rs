@@ -63,8 +63,9 @@ fn with_body(bytes: &[u8]) -> Option<Vec<u8>> {
         out = out + line + "\r\n";
     }
     let length = body.len();
-    out =
-        out + &format!("content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}");
+    let ending =
+        format!("content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}");
+    out.push_str(&ending);
     Some(out.into_bytes())
 }
 

@@ -52,7 +52,7 @@ use crate::tls::ClientTls;
 use damaged::Damages;
 pub(super) use gather::Sizes;
 use place::{Place, place_of};
-use views::{add_progress, member_view, moves_seen_from, route, topic_view};
+use views::{add_progress, member_view, moves_seen_from, removed, route, topic_view, waiting};
 
 /// What the HTTP API asks of a running node.
 #[derive(Debug)]
@@ -66,7 +66,6 @@ pub struct NodeService {
     ingress: Arc<Ingress>,
     topics: Arc<Topics>,
     damages: Damages,
-    book: Arc<Book>,
     steering: Steering,
 }
 
@@ -79,6 +78,7 @@ pub(super) struct Steering {
     pub(super) history: Arc<History>,
     pub(super) pace: Arc<Pace>,
     pub(super) sizes: Arc<Sizes>,
+    pub(super) book: Arc<Book>,
     /// How other nodes are asked.
     pub(super) tls: Option<ClientTls>,
 }
@@ -91,11 +91,10 @@ impl NodeService {
         node: NodeId,
         ingress: Arc<Ingress>,
         topics: Arc<Topics>,
-        book: Arc<Book>,
         steering: Steering,
     ) -> Self {
         let (turn, damages) = (AtomicU64::new(0), Damages::new());
-        Self { handle, broker, store, node, turn, ingress, topics, damages, book, steering }
+        Self { handle, broker, store, node, turn, ingress, topics, damages, steering }
     }
 
     const fn tls(&self) -> Option<&ClientTls> {
@@ -307,7 +306,7 @@ impl Service for NodeService {
         match self.handle.query(|node| (node.is_registered(), node.is_retired())).await {
             Ok((_, true)) => removed(),
             // It was taken out while it was away, and its own replica never heard of that.
-            Ok((false, _)) if self.book.is_told_out() => removed(),
+            Ok((false, _)) if self.steering.book.is_told_out() => removed(),
             Ok((true, _)) => Readiness { ready: true, ..Readiness::default() },
             Ok((false, _)) => waiting("this node's registration has not been applied yet"),
             Err(Stopped) => waiting("the node has stopped"),
@@ -491,13 +490,4 @@ async fn blocking<T: Send + 'static>(
 ) -> Result<T, ServiceError> {
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|error| ServiceError::Internal(error.to_string()))
-}
-
-fn removed() -> Readiness {
-    let why = "this node was removed from the cluster: it can be stopped and wiped";
-    Readiness { removed: true, ..waiting(why) }
-}
-
-fn waiting(what: &str) -> Readiness {
-    Readiness { waiting: Some(what.to_owned()), ..Readiness::default() }
 }

@@ -44,12 +44,12 @@ pub(super) enum Board {
 pub(super) struct Bars {
     width: u16,
     all: MultiProgress,
-    bars: BTreeMap<String, ProgressBar>,
+    by_name: BTreeMap<String, ProgressBar>,
 }
 
 impl Drop for Bars {
     fn drop(&mut self) {
-        for bar in self.bars.values() {
+        for bar in self.by_name.values() {
             bar.finish_and_clear();
         }
         // A terminal that is gone needs no clearing.
@@ -62,7 +62,7 @@ impl Board {
         let people = desk.terminal.out_is_terminal && desk.terminal.err_is_terminal;
         if people && !desk.json() {
             let width = desk.terminal.width;
-            return Self::Bars(Bars { width, all: MultiProgress::new(), bars: BTreeMap::new() });
+            return Self::Bars(Bars { width, all: MultiProgress::new(), by_name: BTreeMap::new() });
         }
         Self::Plain(BTreeMap::new())
     }
@@ -119,20 +119,20 @@ fn plain(
 impl Bars {
     fn show(&mut self, lines: &[Line]) {
         let gone: Vec<String> = self
-            .bars
+            .by_name
             .keys()
             .filter(|name| lines.iter().all(|line| line.name != **name))
             .cloned()
             .collect();
         for name in gone {
-            if let Some(bar) = self.bars.remove(&name) {
+            if let Some(bar) = self.by_name.remove(&name) {
                 bar.finish_and_clear();
                 self.all.remove(&bar);
             }
         }
         let style = style(self.width, lines);
         for line in lines {
-            let bar = self.bars.entry(line.name.clone()).or_insert_with(|| {
+            let bar = self.by_name.entry(line.name.clone()).or_insert_with(|| {
                 // Nothing is drawn before it looks as it should.
                 let bar = ProgressBar::new(0).with_style(style.clone());
                 self.all.add(bar.with_prefix(printable(&line.name)))

@@ -91,7 +91,7 @@ fn collect(
             if event == Event::Asked {
                 let (status, outcome) = (known.status.take(), known.outcome.take());
                 let body = known.body.take().or_else(|| action.body.clone());
-                *known = ActionView { status, outcome, body, ..action };
+                *known = ActionView { body, status, outcome, ..action };
             }
             if found > limit {
                 return Ok(());

@@ -38,7 +38,7 @@ async fn decommission_is_told_by_the_command_alone() {
             what_does_not_fit_is_refused(cluster).await;
         }
         two_leave_in_one_plan(cluster);
-        what_is_taken_back_is_over_at_once(cluster).await;
+        what_is_taken_back_is_over_at_once(cluster);
         who_leaves_takes_nothing_more(cluster).await;
         who_is_killed_while_leaving_goes_on_later(cluster).await;
         a_leader_leaves(cluster).await;
@@ -106,7 +106,7 @@ fn two_leave_in_one_plan(cluster: &Cluster) {
 
 /// Field faults 39 and 40: a drain of which nothing has moved is over the moment it is taken back,
 /// and can begin again.
-async fn what_is_taken_back_is_over_at_once(cluster: &Cluster) {
+fn what_is_taken_back_is_over_at_once(cluster: &Cluster) {
     ask(cluster, "cluster pause").ended(OK, &[]);
     for _ in 0..2 {
         let view = ask(cluster, "cluster decommission n5 --yes").ended(OK, &[]).json;
