@@ -41,6 +41,7 @@ mod membership;
 mod moves;
 pub mod preflight;
 pub mod stopping;
+pub mod verdict;
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use core::mem;

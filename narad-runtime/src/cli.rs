@@ -34,6 +34,7 @@ pub(crate) use logging::refilter;
 pub use logging::{LogFormat, begin as begin_logging};
 pub use output::{Format, Output, OutputParser};
 pub use terminal::Terminal;
+pub(crate) use terminal::folded_line;
 
 /// Moves log partitions between nodes without losing an acknowledged record.
 #[derive(Debug, Parser)]
@@ -159,12 +160,21 @@ impl Command {
 
 impl Global {
     fn client(&self) -> Result<Client, Failure> {
+        self.client_at(self.admin.clone())
+    }
+
+    /// The same for one node; `None` if that is no address.
+    fn client_of(&self, addr: &str) -> Option<Result<Client, Failure>> {
+        Some(self.client_at(vec![addr.parse().ok()?]))
+    }
+
+    fn client_at(&self, nodes: Vec<Endpoint>) -> Result<Client, Failure> {
         let token = match &self.token_file {
             Some(path) => Some(token::read(path)?),
             None => self.token.clone(),
         };
         let options = ClientOptions { token, tls: self.tls()?, ..ClientOptions::default() };
-        Ok(Client::new(self.admin.clone(), options))
+        Ok(Client::new(nodes, options))
     }
 
     /// What nodes are shown, and who is believed to be one.

@@ -19,6 +19,7 @@
 //! | `GET /v1/cluster/plan` | see [`PlanView`](crate::service::PlanView) |
 //! | `GET /v1/cluster/history` | see [`HistoryView`](crate::service::HistoryView) |
 //! | `GET /v1/node` | this node alone, see [`NodeView`](crate::service::NodeView) |
+//! | `GET /v1/node/audit?limit=` | what admins asked of it, see [`AuditView`](crate::service::AuditView) |
 //! | `GET /v1/topics/{topic}/partitions/{partition}` | why it is there, see [`ExplainView`](crate::service::ExplainView) |
 //! | `PUT`, `DELETE` the same with `/pin` | 204 |
 //! | `POST /v1/topics` | takes `{name, partitions, parent?}`; 201 and the topic |
@@ -36,7 +37,7 @@
 //! | `GET /` | a page that shows the cluster, live |
 //! | `GET /healthz`, `GET /readyz` | 200, or 503 |
 //! | `GET /metrics` | what a Prometheus server scrapes, see [`metrics`](crate::metrics) |
-//! | `GET /v1/openapi.json` | all of this as an `OpenAPI` document, [`OPENAPI`] |
+//! | `GET /v1/openapi.json`, `GET /openapi.json` | all of this as an `OpenAPI` document, [`OPENAPI`] |
 //!
 //! Cluster and topic lists are read behind a barrier, so that they include all that was decided
 //! before the question; `?stale=true` asks for what the node knows, which needs no leader.
@@ -78,6 +79,7 @@ mod seats;
 mod secure;
 mod serve;
 mod skip;
+mod spoken;
 mod topics;
 
 pub use access::{Access, Hash, Secret, SecretError, Token, least_role, presented};
@@ -194,6 +196,7 @@ fn routes() -> Vec<(&'static str, MethodRouter<Arc<Api>>)> {
         ("/v1/cluster/plan", get(operate::plan)),
         ("/v1/cluster/history", get(operate::history)),
         ("/v1/node", get(operate::node)),
+        ("/v1/node/audit", get(audit::reading::show)),
         ("/v1/cluster/losses", post(salvage::declare_lost)),
         ("/v1/cluster/salvage", get(salvage::list)),
         ("/v1/cluster/salvage/{member}/{id}", delete(salvage::remove)),
@@ -208,6 +211,7 @@ fn routes() -> Vec<(&'static str, MethodRouter<Arc<Api>>)> {
         ("/v1/topics/{topic}/extend", post(consume::extend)),
         ("/v1/topics/{topic}/offsets", get(consume::offsets)),
         ("/v1/topics/{topic}/skip", post(skip::skip)),
+        ("/openapi.json", get(openapi::document)),
         ("/v1/openapi.json", get(openapi::document)),
     ]
 }

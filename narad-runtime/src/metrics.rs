@@ -19,6 +19,7 @@
 //! | is a lease about to run out? | `narad_lease_seconds` |
 //! | how much is delivered twice? | `rate(narad_records_redelivered_total[5m])` |
 //! | what is accepted and not at its owner? | `sum(narad_backlog_records)` |
+//! | who knocks that should not? | `sum by (port, reason) (rate(narad_connections_refused_total[5m]))` |
 //!
 //! # After a restart
 //!
@@ -49,6 +50,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
 use crate::mind::Pulse;
+use crate::net::Tally;
 use crate::node_loop::Observer;
 
 /// The content type of [`Metrics::text`].
@@ -62,6 +64,13 @@ struct Outcome {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Reason {
+    reason: &'static str,
+}
+
+/// Who was refused where, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Refusal {
+    port: &'static str,
     reason: &'static str,
 }
 
@@ -94,6 +103,8 @@ pub struct Metrics {
     duration: Histogram,
     redelivered: Counter,
     proposals: Family<Outcome, Counter>,
+    refused: Family<Refusal, Counter>,
+    tally: Tally,
     raft: Raft,
     /// What of the proposals has been counted.
     counted: Mutex<(u64, u64)>,
@@ -246,6 +257,8 @@ impl Metrics {
             duration: Histogram::new(exponential_buckets(0.1, 2.0, 18)),
             redelivered: Counter::default(),
             proposals: Family::default(),
+            refused: Family::default(),
+            tally: Tally::default(),
             raft: Raft::default(),
             counted: Mutex::default(),
             gauges: Gauges::default(),
@@ -257,6 +270,11 @@ impl Metrics {
         metrics.register_records(&mut registry);
         metrics.register_cluster(&mut registry);
         Self { registry, ..metrics }
+    }
+
+    /// Returns where listeners count whom they refuse.
+    pub fn refused(&self) -> Tally {
+        self.tally.clone()
     }
 
     /// Counts a move that ended in a flip.
@@ -372,6 +390,10 @@ impl Metrics {
         self.gauges.show(sight);
         let lease = sight.lease_until.map_or(Duration::ZERO, |until| until.since(now));
         self.gauges.lease.set(lease.as_secs_f64());
+        for ((port, reason), count) in self.tally.all() {
+            let counter = self.refused.get_or_create(&Refusal { port, reason });
+            counter.inc_by(count.saturating_sub(counter.get()));
+        }
         let mut text = String::new();
         // Writing to a string does not fail.
         let _ = encode(&mut text, &self.registry);

@@ -46,12 +46,14 @@ mod settings;
 pub(crate) mod socket;
 pub(crate) mod strangers;
 pub(crate) mod stream;
+mod tally;
 mod transport;
 
 pub use call::{Answered, CallError, ReplySender};
 pub use deliver::{Deliveries, Delivery, DeliveryReply};
 pub use join::{Joined, Joiner, join};
 pub use settings::Settings;
+pub use tally::Tally;
 pub use transport::{Identity, Seams, Transport};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -73,6 +75,15 @@ pub trait Directory: Send + Sync {
 
     /// Whether this is that node, with the disk that it is known by (H25).
     fn admits(&self, node: NodeId, store_uuid: StoreUuid) -> bool;
+
+    /// Whether a node was taken out for good and has no vote any more, so that it has no business
+    /// here (field fault 50). Nobody is by default.
+    fn is_out(&self, _node: NodeId) -> bool {
+        false
+    }
+
+    /// Hears from a member that this node itself [is out](Self::is_out). Does nothing by default.
+    fn told_out(&self) {}
 
     /// Hears from an admitted node where it listens now. Does nothing by default.
     fn heard(&self, _node: NodeId, _address: &str) {}

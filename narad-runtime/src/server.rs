@@ -211,6 +211,7 @@ impl Server {
                 Handle::current(),
             ))),
         };
+        let (counters, metrics) = (Arc::new(Counters::default()), Arc::new(Metrics::new()));
         let peer_addr = local(&peer)?;
         let net = crate::net::Settings {
             listens_at: Some(me.addrs.peer.clone()),
@@ -219,6 +220,7 @@ impl Server {
             strangers_max: usize::try_from(settings.peers.handshakes_max).unwrap_or(usize::MAX),
             idle_timeout: settings.peers.idle_timeout,
             tls: tls.clone(),
+            refused: metrics.refused(),
             ..crate::net::Settings::default()
         };
         let transport = Arc::new(Transport::start(who, peer, seams, net, &cancel));
@@ -259,7 +261,6 @@ impl Server {
         if let Some(room) = room {
             ingress.door().publish(room);
         }
-        let (counters, metrics) = (Arc::new(Counters::default()), Arc::new(Metrics::new()));
         let clerk = Clerk::new(
             Arc::clone(&book),
             Arc::clone(&topics),
@@ -282,6 +283,7 @@ impl Server {
         .map_err(ServerError::Thread)?;
 
         let http_addr = local(&http)?;
+        let refused = metrics.refused();
         let service = Arc::new(NodeService::new(
             handle.clone(),
             Arc::clone(&broker),
@@ -296,6 +298,7 @@ impl Server {
                 history,
                 pace: Arc::clone(&pace),
                 sizes: Arc::default(),
+                book,
                 tls: tls.as_ref().map(ClientTls::of_node),
             },
         ));
@@ -304,7 +307,8 @@ impl Server {
             settings.http.clone(),
             Arc::clone(&access),
         );
-        let connections = http::Connections { tls: tls.clone(), ..settings.connections.clone() };
+        let connections =
+            http::Connections { tls: tls.clone(), refused, ..settings.connections.clone() };
         let ended = cancel.clone().cancelled_owned();
         let http = tokio::spawn(http::serve(http, router, connections, ended));
         if let Some(tls) = tls.clone() {

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::log::Record;
 
+mod audit;
 mod consumer;
 mod error;
 mod key;
@@ -21,6 +22,7 @@ mod records;
 mod salvage;
 mod verdict;
 
+pub use audit::{ActionView, AuditView};
 pub use consumer::{
     Handed, HandedRecord, NoTicket, OffsetsOf, OffsetsView, Reserve, Settle, Settled, Skip,
     Skipped, Ticket,

@@ -11,9 +11,10 @@ use crate::metastore::{State, Status};
 use crate::mover::Phase;
 
 /// Whether a member lives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Life {
     /// It has registered since it was last declared dead.
+    #[default]
     Alive,
     /// It was declared dead.
     Dead,

@@ -193,6 +193,13 @@ impl Desk {
 
     pub(super) fn set_health(&mut self, node: NodeId, health: SourceHealth) -> bool {
         let changed = self.health != Some((node, health));
+        let was_dead =
+            matches!(self.health, Some((known, SourceHealth::Dead { .. })) if known == node);
+        if was_dead && matches!(health, SourceHealth::Alive { .. }) {
+            // What failed while it was dead says nothing about its next life: it is asked soon again,
+            // and the move is not called stuck for it.
+            self.faults = 0;
+        }
         self.health = Some((node, health));
         changed
     }

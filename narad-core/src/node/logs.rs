@@ -82,7 +82,8 @@ impl Node {
 
     fn changed(&mut self, changed: Changed) {
         self.controller.changed(self.state.applied(), &changed);
-        self.news.members += u64::from(!changed.members.is_empty());
+        let members = changed.configuration || !changed.members.is_empty();
+        self.news.members += u64::from(members);
         self.news.topics += u64::from(!changed.topics.is_empty());
         for node in &changed.members {
             self.member_changed(*node);

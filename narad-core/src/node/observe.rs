@@ -55,7 +55,7 @@ pub enum Note {
 /// How often what others keep copies of has changed, so that they need not compare it every time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct News {
-    /// Entries that have changed members, and snapshots.
+    /// Entries that have changed members or who of them votes, and snapshots.
     pub members: u64,
     /// Entries that have changed topics, and snapshots.
     pub topics: u64,

@@ -1,5 +1,6 @@
 //! Watching and changing the cluster.
 
+mod audit;
 mod history;
 mod leaving;
 mod plan;
@@ -180,6 +181,16 @@ pub enum ClusterCommand {
         /// Show what a node knows; needs no leader
         #[arg(long)]
         stale: bool,
+    },
+    /// Show what admins have asked for lately, who they were and how it ended
+    ///
+    /// Each node writes down what it was asked; all that answer are asked for it, which takes the role
+    /// admin.
+    Audit {
+        /// How many actions to show
+        #[arg(long, short = 'n', value_name = "NUMBER", default_value_t = 50,
+            value_parser = clap::value_parser!(u32).range(1..=1000))]
+        limit: u32,
     },
     /// Show what promotions have left behind, and what lies in quarantine; restore or drop it
     Salvage {
@@ -383,6 +394,7 @@ pub(super) async fn run(
         ClusterCommand::History { stale } => {
             desk.read(&path("/v1/cluster/history", *stale), history::show).await.map(drop)
         }
+        ClusterCommand::Audit { limit } => audit::show(&mut desk, global, *limit).await,
         ClusterCommand::Salvage { command: None, stale } => {
             let show = |width, _, view: &_| salvage::show(width, view);
             desk.read(&path("/v1/cluster/salvage", *stale), show).await.map(drop)

@@ -71,7 +71,8 @@ impl Terminal {
 
     /// Writes lines for people.
     pub(super) fn print(&mut self, text: &str) -> Result<(), Failure> {
-        self.write(format!("{}\n", printable(text.trim_end())).as_bytes())
+        let width = if self.out_is_terminal { self.width } else { u16::MAX };
+        self.write(format!("{}\n", folded(&printable(text.trim_end()), width)).as_bytes())
     }
 
     /// Writes the API's JSON as it came: on a terminal with line breaks, elsewhere on one line.
@@ -88,7 +89,12 @@ impl Terminal {
     /// Tells people something on the side.
     pub(super) fn note(&mut self, text: &str) {
         // There is no one left to tell if this fails.
-        let _ = writeln!(self.err, "{}", printable(text));
+        let _ = writeln!(self.err, "{}", folded(&printable(text), self.err_width()));
+    }
+
+    /// How many columns what is said on the side may take: those of the output, if both are shown.
+    fn err_width(&self) -> u16 {
+        if self.out_is_terminal && self.err_is_terminal { self.width } else { u16::MAX }
     }
 
     /// Asks whether to do something that cannot simply be undone, unless `yes` was said. Where nobody
@@ -126,9 +132,14 @@ impl Terminal {
         }
         let (red, cyan) = (bold(AnsiColor::Red), bold(AnsiColor::Cyan));
         let message = printable(&failure.message).replace('\n', " ");
+        // The word before it takes some room as well.
+        let width = self.err_width();
+        let message = folded(&format!("error: {message}"), width).replacen("error: ", "", 1);
         let _ = writeln!(self.err, "{red}error:{red:#} {message}");
         if let Some(hint) = &failure.hint {
-            let _ = writeln!(self.err, "{cyan}hint:{cyan:#} {}", printable(hint));
+            let hint = printable(hint);
+            let hint = folded(&format!("hint: {hint}"), width).replacen("hint: ", "", 1);
+            let _ = writeln!(self.err, "{cyan}hint:{cyan:#} {hint}");
         }
         let _ = self.err.flush();
     }
@@ -138,8 +149,70 @@ fn bold(color: AnsiColor) -> Style {
     color.on_default().bold()
 }
 
+/// Breaks lines that are longer than the terminal is wide, between words: behind a colon or a comma
+/// rather than elsewhere, so that commands stay in one piece.
+pub(super) fn folded(text: &str, width: u16) -> String {
+    let indent = |line: &str| line.len() - line.trim_start().len();
+    let lines = text.split('\n').map(|line| folded_line(line, width, indent(line) + 2));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The same of one line, whose further lines begin at a margin.
+pub(crate) fn folded_line(line: &str, width: u16, margin: usize) -> String {
+    let width = usize::from(width);
+    if width < 20 {
+        return line.to_owned();
+    }
+    let margin = " ".repeat(margin.min(width / 2));
+    let (mut out, mut rest, mut room) = (String::new(), line, width);
+    while rest.chars().count() > room {
+        // Where the line that fits ends, in bytes: one column further for the space behind a word.
+        let fits = rest.char_indices().nth(room + 1).map_or(rest.len(), |(at, _)| at);
+        let head = &rest[..fits];
+        let behind = |separator: &str| head.rfind(separator).map(|at| at + separator.len());
+        let good = [": ", "; ", ", "].iter().filter_map(|one| behind(one)).max();
+        let good = good.filter(|at| head[..*at].chars().count() * 5 > room * 2);
+        let is_word = |at: &usize| !head[..*at].trim().is_empty();
+        // What has no space in it is left to the terminal.
+        let Some(at) = good.or_else(|| behind(" ")).filter(is_word) else { break };
+        out = out + rest[..at].trim_end() + "\n" + &margin;
+        rest = &rest[at..];
+        room = width - margin.len();
+    }
+    out + rest
+}
+
 /// Keeps what a node says from steering the terminal.
 pub(super) fn printable(text: &str) -> String {
     let safe = |c: char| if c.is_control() && c != '\n' { char::REPLACEMENT_CHARACTER } else { c };
     text.chars().map(safe).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lines_are_broken_between_words_and_commands_are_not() {
+        let text = "n3 is dead, and its disk alone holds 1 partitions; start n3 again; if it never \
+                    comes back, give them up one by one: narad cluster declare-lost";
+        let shown = folded(text, 80);
+        let lines: Vec<&str> = shown.lines().collect();
+        assert_eq!(
+            lines,
+            [
+                "n3 is dead, and its disk alone holds 1 partitions; start n3 again;",
+                "  if it never comes back, give them up one by one: narad cluster declare-lost",
+            ]
+        );
+        assert_eq!(folded("short\n  next: too", 80), "short\n  next: too");
+        assert_eq!(folded(text, u16::MAX), text);
+        let words = "word ".repeat(40);
+        assert!(folded(&words, 30).lines().all(|line| line.len() <= 30));
+        // What cannot be broken is whole, and so is whatever else there is.
+        let long = "x".repeat(100);
+        assert_eq!(folded(&long, 30), long);
+        let umlauts = "ü ".repeat(60);
+        assert_eq!(folded(&umlauts, 21).matches('ü').count(), 60);
+    }
 }

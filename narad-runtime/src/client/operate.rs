@@ -6,8 +6,8 @@ use serde::Serialize;
 use super::transport::Request;
 use super::{Client, ClientError, Repeat, encoded, json, read_path};
 use crate::service::{
-    Abort, ClusterView, DrainView, ExplainView, HistoryView, NodeView, PlanView, PolicyChange,
-    PolicyView, PreflightView, Read, StopView,
+    Abort, AuditView, ClusterView, DrainView, ExplainView, HistoryView, NodeView, PlanView,
+    PolicyChange, PolicyView, PreflightView, Read, StopView,
 };
 
 /// The body of `POST /v1/cluster/decommissions`.
@@ -188,6 +188,15 @@ impl Client {
     /// See [`ClientError`].
     pub async fn history(&self, read: Read) -> Result<HistoryView, ClientError> {
         self.get(&read_path("/v1/cluster/history", read)).await?.parse()
+    }
+
+    /// Lists the last so many actions that admins asked of the node that answers, up to 1,000.
+    ///
+    /// # Errors
+    ///
+    /// See [`ClientError`].
+    pub async fn audit(&self, limit: u32) -> Result<AuditView, ClientError> {
+        self.get(&format!("/v1/node/audit?limit={limit}")).await?.parse()
     }
 
     /// Tells whether a member may be stopped now.

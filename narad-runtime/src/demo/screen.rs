@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
+use crate::cli::folded_line;
+
 /// Where progress is shown.
 #[derive(Debug)]
 pub(super) struct Screen {
@@ -111,7 +113,13 @@ impl Screen {
         match &self.kind {
             // There is no one left to tell if this fails.
             Kind::Plain { .. } => drop(writeln!(anstream::stderr(), "{line}")),
-            Kind::Bars(bars) => drop(bars.all.println(line)),
+            Kind::Bars(bars) => {
+                /// Where what is said begins behind the time.
+                const MARGIN: usize = 12;
+                let width = terminal_size::terminal_size_of(std::io::stderr());
+                let width = width.map_or(80, |(width, _)| width.0);
+                drop(bars.all.println(folded_line(&line, width, MARGIN)));
+            }
         }
     }
 }

@@ -21,6 +21,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::digest::{SHA256, digest};
 
+use super::audit::reading::Readable;
 use super::audit::{Audit, Named, What};
 use super::error::ApiError;
 use super::role::{Peer, Role};
@@ -307,6 +308,8 @@ pub fn least_role(path: &str, method: &Method, uri: &Uri) -> Option<Role> {
         | "/v1/topics/{topic}/nack"
         | "/v1/topics/{topic}/extend"
         | "/v1/topics/{topic}/skip" => Some(Role::Write),
+        // Who did what is nobody else's business.
+        "/v1/node/audit" => Some(Role::Admin),
         _ if is_read => Some(Role::Read),
         _ => Some(Role::Admin),
     }
@@ -338,6 +341,9 @@ pub(super) async fn admit(State(gate): State<Gate>, mut request: Request, next: 
     };
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
     let audit = gate.access.audit.as_ref().filter(|_| least == Role::Admin && !is_read);
+    if least == Role::Admin && is_read {
+        request.extensions_mut().insert(Readable(gate.access.audit.clone()));
+    }
     let docket = audit.map(|audit| audit.begin(caller, &peer, what(&request)));
     let response = match judged {
         Ok(()) => {

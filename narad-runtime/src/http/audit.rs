@@ -7,6 +7,8 @@
 //! failing disk must not keep an operator from acting, and whatever cannot be written there is logged
 //! as an error instead.
 
+pub(super) mod reading;
+
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -43,13 +45,15 @@ impl Default for AuditLimits {
 #[derive(Debug)]
 pub struct Audit {
     node: String,
+    dir: PathBuf,
+    limits: AuditLimits,
     next: AtomicU64,
     /// Closed with the log: the thread ends then.
     lines: Mutex<Option<mpsc::Sender<Line>>>,
     thread: Mutex<Option<std::thread::JoinHandle<()>>>,
 }
 
-/// A line to write, and whom to tell that it was.
+/// A line to write, none if it is empty, and whom to tell that it was.
 struct Line {
     refused: bool,
     text: String,
@@ -99,7 +103,8 @@ impl Audit {
         let thread = std::thread::Builder::new().name("audit".into()).spawn(move || {
             for line in queue {
                 let file = if line.refused { &mut refused } else { &mut done };
-                if let Err(error) = file.append(&line.text) {
+                let put = if line.text.is_empty() { Ok(()) } else { file.append(&line.text) };
+                if let Err(error) = put {
                     tracing::error!(%error, line = line.text, "the audit log cannot be written");
                 }
                 if let Some(written) = line.written {
@@ -109,6 +114,8 @@ impl Audit {
         })?;
         Ok(Self {
             node: node.to_owned(),
+            dir: dir.into(),
+            limits: limits.clone(),
             // Ids of different lives differ.
             next: AtomicU64::new(u64::try_from(wall_ms()).unwrap_or(0) << 10),
             lines: Mutex::new(Some(lines)),
@@ -122,6 +129,14 @@ impl Audit {
         if let Some(Err(mpsc::SendError(line))) = sent {
             tracing::error!(line = line.text, "the audit log has ended");
         }
+    }
+
+    /// Waits until all that was noted so far stands in the files.
+    pub(super) async fn settled(&self) {
+        let (written, done) = oneshot::channel();
+        self.send(Line { refused: false, text: String::new(), written: Some(written) });
+        // A log that has ended has written all of it.
+        let _ = done.await;
     }
 
     /// Opens the record of one action.

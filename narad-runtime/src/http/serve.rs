@@ -20,6 +20,8 @@ use super::error::ApiError;
 use super::role::Peer;
 use super::seats::{Seat, Seats};
 use super::secure::{self, Met, NotMet};
+use super::spoken::Spoken;
+use crate::net::Tally;
 use crate::net::strangers::Refusals;
 use crate::service::ServiceError;
 use crate::tls::Tls;
@@ -41,6 +43,8 @@ pub struct Connections {
     pub shutdown_timeout: Duration,
     /// The node's certificate; with it, every connection is under TLS. Default none.
     pub tls: Option<Tls>,
+    /// Where refused connections are counted. Default one of its own.
+    pub refused: Tally,
 }
 
 impl Default for Connections {
@@ -51,6 +55,7 @@ impl Default for Connections {
             head_timeout: Duration::from_secs(15),
             shutdown_timeout: Duration::from_secs(10),
             tls: None,
+            refused: Tally::default(),
         }
     }
 }
@@ -79,7 +84,7 @@ pub async fn serve(
     let mut builder = auto::Builder::new(TokioExecutor::new()).http1_only();
     builder.http1().timer(TokioTimer::new()).header_read_timeout(connections.head_timeout);
     let seats = Seats::new(connections.connections_max, connections.connections_per_address_max);
-    let refusals = Arc::new(Refusals::default());
+    let refusals = Arc::new(Refusals::on("http", connections.refused.clone()));
     let graceful = GracefulShutdown::new();
     let mut shutdown = std::pin::pin!(shutdown);
     loop {
@@ -104,16 +109,24 @@ pub async fn serve(
         let out = seat.out();
         let (builder, watcher, router) = (builder.clone(), graceful.watcher(), router.clone());
         let (tls, limit) = (connections.tls.clone(), connections.head_timeout);
-        let refusals = Arc::clone(&refusals);
+        let (refusals, crowded) = (Arc::clone(&refusals), Arc::clone(&refusals));
         let served = async move {
             let met = secure::meet(tls.as_ref(), stream, address, limit).await;
-            if let Err(NotMet::Fault(fault)) = &met {
-                refusals.tell(address, fault);
+            match &met {
+                Err(NotMet::Fault(fault)) => refusals.tell(address, fault),
+                Err(NotMet::TimedOut) => refusals.count("slow"),
+                Err(NotMet::Io(_)) => refusals.count("ended"),
+                Ok(_) => {}
             }
             let Met { stream, peer } = met?;
             let service = TowerToHyperService::new(service_fn(answers(router, peer, seat)));
-            let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
+            let connection =
+                builder.serve_connection(TokioIo::new(Spoken::over(stream)), service).into_owned();
             watcher.watch(connection).await
+        };
+        let out = async move {
+            out.await;
+            crowded.count("crowded");
         };
         tokio::spawn(finish(served, out, address));
     }

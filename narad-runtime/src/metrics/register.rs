@@ -146,6 +146,11 @@ impl Metrics {
             Unit::Seconds,
             self.gauges.lease.clone(),
         );
+        registry.register(
+            "connections_refused",
+            "Connections that this node refused, by port and reason",
+            self.refused.clone(),
+        );
         registry.register("leader_known", "Whether it knows who does", leader_known.clone());
         registry.register(
             "registered",

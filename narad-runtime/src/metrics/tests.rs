@@ -34,6 +34,9 @@ fn what_happens_is_counted_and_what_is_so_is_shown() {
     metrics.pulse(&pulse);
     metrics.pulse(&Pulse { proposed: 7, ..pulse });
     let lease_until = Some(Instant::ORIGIN.after(Duration::from_millis(9500)));
+    for _ in 0..2 {
+        metrics.refused().count("peer", "wrong_node");
+    }
     let sight = Sight { in_flight: 2, leads: true, alive: 3, lease_until, ..Sight::default() };
     let text = metrics.text(&sight, Instant::ORIGIN);
     for line in [
@@ -56,10 +59,12 @@ fn what_happens_is_counted_and_what_is_so_is_shown() {
         "narad_raft_proposals_total{outcome=\"refused\"} 1",
         "narad_lease_seconds 9.5",
         "narad_members{state=\"alive\"} 3",
+        "narad_connections_refused_total{port=\"peer\",reason=\"wrong_node\"} 2",
     ] {
         assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
     }
     assert!(text.ends_with("# EOF\n"));
     let again = metrics.text(&Sight::default(), Instant::ORIGIN);
     assert!(again.contains("narad_moves_in_flight 0\n"), "{again}");
+    assert!(again.contains("reason=\"wrong_node\"} 2\n"), "{again}");
 }

@@ -63,9 +63,18 @@ async fn receive(
         Some(Ok(Ok(Some(guest)))) => serve::serve(&shared, guest).await,
         Some(Ok(Ok(None))) => {}
         Some(Ok(Err(GreetError::Tls(fault)))) => shared.refusals.tell(from, &fault),
-        Some(Ok(Err(error))) => tracing::debug!(%from, %error, "no handshake, closed"),
-        Some(Err(_)) => tracing::debug!(%from, "no handshake in time, closed"),
-        None => tracing::debug!(%from, "no handshake yet, closed to make room"),
+        Some(Ok(Err(error))) => {
+            shared.refusals.count(error.word());
+            tracing::debug!(%from, %error, "no handshake, closed");
+        }
+        Some(Err(_)) => {
+            shared.refusals.count("slow");
+            tracing::debug!(%from, "no handshake in time, closed");
+        }
+        None => {
+            shared.refusals.count("crowded");
+            tracing::debug!(%from, "no handshake yet, closed to make room");
+        }
     }
 }
 
@@ -117,7 +126,7 @@ async fn introduce(
             Ok(Some(Guest { hello, version, stream, proof: proof?, rest, _place: place }))
         }
         Err(refused) => {
-            tracing::warn!(%from, why = %refused, "refused a connection");
+            shared.refusals.tell_refused(from, &refused);
             greet::refuse(&mut stream, &refused, limit).await?;
             drain(&mut stream).await?;
             Ok(None)

@@ -12,7 +12,7 @@ use crate::copy::Reach;
 use crate::tls;
 
 use crate::wire::frame::Kind;
-use crate::wire::handshake::Refused;
+use crate::wire::handshake::{MESSAGE_MAX, Refused, Why};
 use crate::wire::message::call::{self, Call, Fault, Reply};
 use crate::wire::{Coded, DecodeError};
 
@@ -40,6 +40,9 @@ pub enum CallError {
     /// logged, and shows as [`CallError::Unreachable`].
     #[error("the peer refused the connection: {0}")]
     Refused(Refused),
+    /// Whoever listens there did not greet as a member does. Only a joiner sees this.
+    #[error("no member answers there: {0}")]
+    NotGreeted(String),
     /// The peer's certificate, or this side's, is not good enough. Only a joiner sees this.
     #[error("no connection under TLS: {0}")]
     Tls(tls::Fault),
@@ -50,7 +53,7 @@ impl CallError {
     pub const fn outcome_is_unknown(&self) -> bool {
         match self {
             Self::TimedOut | Self::Closed | Self::Malformed | Self::TooLong => true,
-            Self::Unreachable | Self::Refused(_) | Self::Tls(_) => false,
+            Self::Unreachable | Self::Refused(_) | Self::NotGreeted(_) | Self::Tls(_) => false,
         }
     }
 }
@@ -131,6 +134,15 @@ impl ReplySender {
         }
     }
 
+    /// Tells the caller that it is not who its request speaks of.
+    pub(crate) fn refuse(mut self, message: String) {
+        if let Some(Way::Remote { id, permit }) = self.way.take() {
+            let mut reply = Reply { id, message, ..Reply::default() };
+            reply.set_fault(Fault::Refused);
+            permit.send(reply.encode_to_vec().into());
+        }
+    }
+
     /// Tells the caller that its request was not understood.
     pub(crate) fn not_understood(mut self) {
         if let Some(Way::Remote { id, permit }) = self.way.take() {
@@ -190,6 +202,11 @@ pub(crate) fn read_reply(
         }
         (Ok(Fault::Dropped), _) => Err(CallError::Closed),
         (Ok(Fault::TooLong), _) => Err(CallError::TooLong),
+        (Ok(Fault::Refused), _) => {
+            let mut message = reply.message;
+            message.truncate(message.floor_char_boundary(MESSAGE_MAX));
+            Err(CallError::Refused(Refused { why: Why::WrongIdentity, message }))
+        }
         (Ok(Fault::Unspecified | Fault::NotUnderstood) | Err(_), _) => Err(CallError::Malformed),
     };
     Ok((reply.id, outcome))
@@ -197,7 +214,8 @@ pub(crate) fn read_reply(
 
 /// Encodes an answer, or that it is too long to be one.
 fn answer_payload(id: u64, answer: &Answer, tail: Bytes) -> Bytes {
-    let payload = Reply { id, answer: Some(answer.to_message()), fault: 0, tail }.encode_to_vec();
+    let answer = Some(answer.to_message());
+    let payload = Reply { id, answer, tail, ..Reply::default() }.encode_to_vec();
     if payload.len() > Kind::Answer.payload_bytes_max() {
         return fault_payload(id, Fault::TooLong);
     }
@@ -205,7 +223,7 @@ fn answer_payload(id: u64, answer: &Answer, tail: Bytes) -> Bytes {
 }
 
 fn fault_payload(id: u64, fault: Fault) -> Bytes {
-    let mut reply = Reply { id, fault: 0, ..Reply::default() };
+    let mut reply = Reply { id, ..Reply::default() };
     reply.set_fault(fault);
     reply.encode_to_vec().into()
 }

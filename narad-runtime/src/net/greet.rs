@@ -54,6 +54,20 @@ pub(crate) enum GreetError {
     },
 }
 
+impl GreetError {
+    /// Says it in one word, for counting.
+    pub(crate) const fn word(&self) -> &'static str {
+        match self {
+            Self::Io(_) | Self::Ended => "ended",
+            Self::Read(_) | Self::Decode(_) => "malformed",
+            Self::Tls(fault) => fault.word(),
+            Self::TimedOut => "slow",
+            Self::Refused(refused) => refused.why.word(),
+            Self::WrongNode { .. } => "wrong_node",
+        }
+    }
+}
+
 impl From<ReadError> for GreetError {
     fn from(error: ReadError) -> Self {
         // Under TLS 1.3, a dialer learns only with the first answer that it was refused.
@@ -219,6 +233,15 @@ pub(crate) fn judge(
             format!(
                 "this node knows no {who}: if its disk was replaced it must join as a new node, \
                  if it has just joined it should try again"
+            ),
+        );
+    }
+    if let Some(node) = hello.node.filter(|node| directory.is_out(*node)) {
+        return refused(
+            Why::TakenOut,
+            format!(
+                "node {node} was taken out of this cluster for good: stop it; to come back it joins \
+                 with an empty data directory, as a new node"
             ),
         );
     }

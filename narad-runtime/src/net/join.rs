@@ -68,8 +68,7 @@ async fn ask(
     };
     let stream = socket::dial(address, settings.connect_timeout)
         .await
-        .inspect_err(|error| tracing::debug!(address, %error, "cannot dial the member"))
-        .map_err(|_| CallError::Unreachable)?;
+        .map_err(|error| CallError::NotGreeted(error.to_string()))?;
     let limit = settings.handshake_timeout;
     let greeted = async {
         let (stream, proof) = secure(tls, stream, limit).await?;
@@ -78,10 +77,7 @@ async fn ask(
     let (Greeted { stream, rest, .. }, accepted) = greeted.await.map_err(|error| match error {
         GreetError::Refused(refused) => CallError::Refused(refused),
         GreetError::Tls(fault) => CallError::Tls(fault),
-        other => {
-            tracing::debug!(address, error = %other, "the member did not greet");
-            CallError::Unreachable
-        }
+        other => CallError::NotGreeted(other.to_string()),
     })?;
     let mut reader = FrameReader::new(stream, rest, &[Kind::Answer]);
     let mut out = BytesMut::new();

@@ -33,7 +33,7 @@ use super::transport::Shared;
 use super::{Directory, Settings, lock};
 use crate::tls::Fault;
 use crate::wire::frame::{FrameError, Kind};
-use crate::wire::handshake::{Accepted, Hello, Purpose};
+use crate::wire::handshake::{Accepted, Hello, Purpose, Refused, Why};
 
 use desk::Desk;
 use talk::Outgoing;
@@ -274,7 +274,12 @@ async fn keep_up<T: Talk>(shared: &Shared, link: &Link<T>, queue: &mut mpsc::Rec
                 tracing::debug!(peer = ?link.peer, purpose = ?T::PURPOSE, "connected");
                 carry(shared, link, greeted, &mut unsent, queue).await
             }
-            Err(error) => Down::Greet(error),
+            Err(error) => {
+                if let GreetError::Refused(Refused { why: Why::TakenOut, .. }) = &error {
+                    shared.seams.directory.told_out();
+                }
+                Down::Greet(error)
+            }
         };
         if let Down::Idle = down {
             tracing::debug!(peer = ?link.peer, purpose = ?T::PURPOSE, "idle, disconnected");

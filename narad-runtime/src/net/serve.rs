@@ -65,6 +65,9 @@ pub(crate) async fn serve(shared: &Arc<Shared>, guest: Guest) {
         (Purpose::Control | Purpose::Snapshot | Purpose::Bulk | Purpose::Delivery, None) => None,
     };
     let purpose = hello.purpose;
+    if let Some(Err(Closed::Identity(fault))) = &served {
+        shared.refusals.count(fault.word());
+    }
     if let Some(Err(Closed::Idle)) = served {
         tracing::debug!(from = ?hello.node, ?purpose, "a connection on which nothing was said");
     } else if let Some(Err(reason)) = served {
@@ -243,14 +246,22 @@ async fn join(shared: &Shared, connection: Connection) -> Result<(), Closed> {
     let mut reader = FrameReader::new(stream, rest, &[Kind::Request]);
     let Some(frame) = reader.next_moving(stall).await? else { return Ok(()) };
     let asked = read_request(&frame.payload)?;
-    match &asked.request {
-        Ok(Request::Join { name, .. }) => proof.is_named(name)?,
+    let named = match &asked.request {
+        Ok(Request::Join { name, .. }) => proof.is_named(name),
         Ok(_) => return Err(Closed::NotAJoin),
-        Err(_) => {}
-    }
+        Err(_) => Ok(()),
+    };
     let (replies, mut queue) = mpsc::channel(1);
     let permit = replies.try_reserve_owned().expect("the queue was made for this one answer");
     let reply = asked.reply(permit);
+    if let Err(fault) = named {
+        // Whoever is mistaken learns about what.
+        reply.refuse(format!("as node {} sees it, {fault}", shared.identity.node));
+        let (reply, mut bytes) = (queue.recv().await.unwrap_or_default(), BytesMut::new());
+        put_frame(version, Kind::Answer, &reply, &mut bytes)?;
+        socket::write_all(reader.io(), &mut bytes, stall).await?;
+        return Err(fault.into());
+    }
     shared.seams.inbound.request(None, asked.request?, reply);
     // Ends by the answer, by the sender's drop, or when the joiner hangs up.
     tokio::select! {

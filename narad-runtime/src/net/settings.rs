@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::Tally;
 use crate::tls::Tls;
 
 /// The transport's limits. The defaults suit a data centre; tests shorten them.
@@ -45,6 +46,8 @@ pub struct Settings {
     /// Where others reach this node, as `host:port`, told them whenever they are dialled. Default
     /// none: then only the replicated state says it.
     pub listens_at: Option<String>,
+    /// Where refused connections are counted. Default one of its own.
+    pub refused: Tally,
 }
 
 impl Default for Settings {
@@ -66,6 +69,7 @@ impl Default for Settings {
             congestion: None,
             tls: None,
             listens_at: None,
+            refused: Tally::default(),
         }
     }
 }

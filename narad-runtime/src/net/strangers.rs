@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
-use super::lock;
+use super::{Tally, lock};
 use crate::tls::{Fault, What};
+use crate::wire::handshake::Refused;
 
 /// People are told of one refusal in as long, and of how many there were.
 const QUIET: Duration = Duration::from_secs(1);
@@ -23,10 +24,12 @@ pub(crate) struct Strangers {
     waiting: Mutex<VecDeque<(u64, CancellationToken)>>,
 }
 
-/// Tells people who was refused for what certificate, and not so often that a flood of them fills the
-/// log.
-#[derive(Debug, Default)]
+/// Counts who was refused on one port, and tells people of it, not so often that a flood of them fills
+/// the log.
+#[derive(Debug)]
 pub(crate) struct Refusals {
+    port: &'static str,
+    tally: Tally,
     told: Mutex<Told>,
 }
 
@@ -62,21 +65,41 @@ impl Strangers {
 }
 
 impl Refusals {
-    /// Tells why somebody was refused.
+    pub(crate) fn on(port: &'static str, tally: Tally) -> Self {
+        Self { port, tally, told: Mutex::default() }
+    }
+
+    /// Counts one of whom nobody needs to be told.
+    pub(crate) fn count(&self, reason: &'static str) {
+        self.tally.count(self.port, reason);
+    }
+
+    /// Counts somebody who was refused for a certificate, and tells why.
     pub(crate) fn tell(&self, from: SocketAddr, fault: &Fault) {
+        self.count(fault.word());
         if let What::Broken(_) = fault.what {
             tracing::debug!(%from, %fault, "no TLS handshake, closed");
             return;
         }
+        self.say(from, fault.word(), fault);
+    }
+
+    /// Counts somebody whose greeting was refused, and tells why.
+    pub(crate) fn tell_refused(&self, from: SocketAddr, refused: &Refused) {
+        self.count(refused.why.word());
+        self.say(from, refused.why.word(), refused);
+    }
+
+    fn say(&self, from: SocketAddr, why: &'static str, what: &dyn std::fmt::Display) {
         let mut told = lock(&self.told);
         if told.last.is_some_and(|last| last.elapsed() < QUIET) {
             told.untold += 1;
-            tracing::debug!(%from, why = fault.word(), %fault, "refused a connection");
+            tracing::debug!(%from, why, %what, "refused a connection");
             return;
         }
         let untold = std::mem::take(&mut told.untold);
         told.last = Some(Instant::now());
         drop(told);
-        tracing::warn!(%from, why = fault.word(), %fault, untold, "refused a connection");
+        tracing::warn!(%from, why, fault = %what, untold, "refused a connection");
     }
 }

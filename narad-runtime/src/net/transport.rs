@@ -117,7 +117,7 @@ impl Transport {
     ) -> Self {
         let shared = Arc::new(Shared {
             strangers: Strangers::new(settings.strangers_max),
-            refusals: Refusals::default(),
+            refusals: Refusals::on("peer", settings.refused.clone()),
             joiners: Arc::new(Semaphore::new(settings.joiners_max)),
             snapshots: Arc::new(Semaphore::new(settings.snapshots_max)),
             room: Arc::new(Semaphore::new(

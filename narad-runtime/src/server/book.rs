@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -32,6 +33,8 @@ pub(super) struct Book {
     members: RwLock<BTreeMap<NodeId, Entry>>,
     /// Where nodes have said themselves that they listen.
     heard: RwLock<BTreeMap<NodeId, String>>,
+    /// Whether a member has said that this node was taken out.
+    told_out: AtomicBool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,24 +44,26 @@ struct Entry {
     peer: String,
     /// `None` until the replica has said it.
     store_uuid: Option<StoreUuid>,
-    retired: bool,
+    /// Whether it was taken out, and has no vote any more either.
+    out: bool,
 }
 
 impl Book {
     pub(super) fn new(peers: Vec<(NodeId, Addresses)>) -> Self {
         let entry = |(node, addrs): (NodeId, Addresses)| {
-            (node, Entry { name: None, peer: addrs.peer, store_uuid: None, retired: false })
+            (node, Entry { name: None, peer: addrs.peer, store_uuid: None, out: false })
         };
         let members = RwLock::new(peers.into_iter().map(entry).collect());
-        Self { members, heard: RwLock::default() }
+        Self { members, heard: RwLock::default(), told_out: AtomicBool::new(false) }
     }
 
     /// Takes over what the replicated state says; returns whether anything was new.
     pub(super) fn learn(&self, state: &State) -> bool {
         let known = state.members().map(|member| {
-            let (peer, retired) = (member.addrs.peer.clone(), member.retired);
+            let out = member.retired && !state.configuration().contains(member.id);
+            let peer = member.addrs.peer.clone();
             let (name, store_uuid) = (Some(member.name.clone()), Some(member.store_uuid));
-            (member.id, Entry { name, peer, store_uuid, retired })
+            (member.id, Entry { name, peer, store_uuid, out })
         });
         let known: BTreeMap<NodeId, Entry> = known.collect();
         let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);
@@ -68,6 +73,11 @@ impl Book {
             *members = known;
         }
         news
+    }
+
+    /// Whether a member has said that this node was taken out.
+    pub(super) fn is_told_out(&self) -> bool {
+        self.told_out.load(Ordering::Acquire)
     }
 
     /// Whether some member is thought to listen there.
@@ -92,6 +102,17 @@ impl Directory for Book {
     fn name(&self, node: NodeId) -> Option<String> {
         let members = self.members.read().unwrap_or_else(PoisonError::into_inner);
         Some(members.get(&node)?.name.as_ref()?.to_string())
+    }
+
+    fn is_out(&self, node: NodeId) -> bool {
+        let members = self.members.read().unwrap_or_else(PoisonError::into_inner);
+        members.get(&node).is_some_and(|entry| entry.out)
+    }
+
+    fn told_out(&self) {
+        if !self.told_out.swap(true, Ordering::AcqRel) {
+            tracing::warn!("this node was removed from the cluster: it can be stopped and wiped");
+        }
     }
 
     fn heard(&self, node: NodeId, address: &str) {

@@ -30,6 +30,7 @@ use narad_core::ids::{Epoch, NodeId, PartitionId};
 use narad_core::metastore::Applied;
 use narad_core::node::{Ask, AskError, Node, Said};
 
+use super::book::Book;
 use super::history::History;
 use super::pace::Pace;
 use super::rates::Rates;
@@ -51,7 +52,7 @@ use crate::tls::ClientTls;
 use damaged::Damages;
 pub(super) use gather::Sizes;
 use place::{Place, place_of};
-use views::{add_progress, member_view, moves_seen_from, route, topic_view};
+use views::{add_progress, member_view, moves_seen_from, removed, route, topic_view, waiting};
 
 /// What the HTTP API asks of a running node.
 #[derive(Debug)]
@@ -77,6 +78,7 @@ pub(super) struct Steering {
     pub(super) history: Arc<History>,
     pub(super) pace: Arc<Pace>,
     pub(super) sizes: Arc<Sizes>,
+    pub(super) book: Arc<Book>,
     /// How other nodes are asked.
     pub(super) tls: Option<ClientTls>,
 }
@@ -302,10 +304,9 @@ async fn ask_moves(addr: &str, tls: Option<&ClientTls>) -> Option<Vec<MoveView>>
 impl Service for NodeService {
     async fn readiness(&self) -> Readiness {
         match self.handle.query(|node| (node.is_registered(), node.is_retired())).await {
-            Ok((_, true)) => Readiness {
-                removed: true,
-                ..waiting("this node was removed from the cluster: it can be stopped and wiped")
-            },
+            Ok((_, true)) => removed(),
+            // It was taken out while it was away, and its own replica never heard of that.
+            Ok((false, _)) if self.steering.book.is_told_out() => removed(),
             Ok((true, _)) => Readiness { ready: true, ..Readiness::default() },
             Ok((false, _)) => waiting("this node's registration has not been applied yet"),
             Err(Stopped) => waiting("the node has stopped"),
@@ -489,8 +490,4 @@ async fn blocking<T: Send + 'static>(
 ) -> Result<T, ServiceError> {
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|error| ServiceError::Internal(error.to_string()))
-}
-
-fn waiting(what: &str) -> Readiness {
-    Readiness { waiting: Some(what.to_owned()), ..Readiness::default() }
 }

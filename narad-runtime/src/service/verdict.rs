@@ -1,5 +1,6 @@
 //! How something that takes time is doing: four answers, and never silence.
 
+use narad_core::controller::verdict::Course;
 use serde::{Deserialize, Serialize};
 
 /// How a move, a decommission or the whole cluster is doing.
@@ -71,6 +72,16 @@ impl Verdict {
         match self {
             Self::Waiting { code, .. } | Self::Blocked { code, .. } => Some(*code),
             Self::Progressing { .. } | Self::Done { .. } => None,
+        }
+    }
+
+    /// Returns how it is doing, for whoever judges more than this.
+    pub const fn course(&self) -> Course {
+        match self {
+            Self::Progressing { .. } => Course::GoesOn,
+            Self::Waiting { .. } => Course::Waits,
+            Self::Blocked { .. } => Course::Blocked,
+            Self::Done { .. } => Course::Over,
         }
     }
 

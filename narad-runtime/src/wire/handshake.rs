@@ -20,7 +20,7 @@ pub const HANDSHAKE_VERSION: u8 = 1;
 const MAGIC: u32 = 0x4e52_4144;
 
 /// Longest text in a refusal, in bytes; longer ones are cut by the receiver.
-const MESSAGE_MAX: usize = 512;
+pub(crate) const MESSAGE_MAX: usize = 512;
 
 /// The identity of a cluster, drawn once when it is made.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -121,8 +121,27 @@ pub enum Why {
     NotServing,
     /// The dialer's certificate is not that of the node that it says it is.
     WrongIdentity,
+    /// The dialer was taken out of the cluster for good (field fault 50).
+    TakenOut,
     /// The acceptor is newer, and gave a reason that this build does not know.
     Other,
+}
+
+impl Why {
+    /// Says it in one word, for counting.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::WrongCluster => "wrong_cluster",
+            Self::UnknownNode => "unknown_node",
+            Self::VersionMismatch => "version_mismatch",
+            Self::UnknownPurpose => "unknown_purpose",
+            Self::Busy => "busy",
+            Self::NotServing => "not_serving",
+            Self::WrongIdentity => "wrong_identity",
+            Self::TakenOut => "taken_out",
+            Self::Other => "other",
+        }
+    }
 }
 
 impl Hello {
@@ -233,6 +252,7 @@ const fn why_code(why: Why) -> RefusedWhy {
         Why::Busy => RefusedWhy::Busy,
         Why::NotServing => RefusedWhy::NotServing,
         Why::WrongIdentity => RefusedWhy::WrongIdentity,
+        Why::TakenOut => RefusedWhy::TakenOut,
         Why::Other => RefusedWhy::Unspecified,
     }
 }
@@ -246,6 +266,7 @@ fn why(code: i32) -> Why {
         Ok(RefusedWhy::Busy) => Why::Busy,
         Ok(RefusedWhy::NotServing) => Why::NotServing,
         Ok(RefusedWhy::WrongIdentity) => Why::WrongIdentity,
+        Ok(RefusedWhy::TakenOut) => Why::TakenOut,
         Ok(RefusedWhy::Unspecified) | Err(_) => Why::Other,
     }
 }

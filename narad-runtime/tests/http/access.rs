@@ -130,6 +130,22 @@ async fn what_admins_do_is_written_down_with_who_and_how_it_ended() {
     let produced = guarded.ask(Some(&write), "POST", "/v1/topics/orders/messages", message).await;
     assert_eq!(produced.status, 200);
 
+    // Admins can read all of it back, and nobody else.
+    let shown = guarded.ask(Some(&admin), "GET", "/v1/node/audit?limit=3", "").await;
+    assert_eq!(shown.status, 200, "{}", shown.body);
+    let told: Vec<(&str, &str)> = shown.body["actions"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|one| (one["who"].as_str().unwrap_or("-"), one["outcome"].as_str().unwrap_or("-")))
+        .collect();
+    assert_eq!(
+        told,
+        [("-", "unauthenticated"), ("a-write", "forbidden"), ("a-admin", "unknown_partition")]
+    );
+    assert_eq!(guarded.ask(Some(&write), "GET", "/v1/node/audit", "").await.status, 403);
+    assert_eq!(guarded.ask(Some(&admin), "GET", "/v1/node/audit?limit=0", "").await.status, 400);
+
     let lines = guarded.written("audit.jsonl");
     let short = |line: &Value| {
         let text = |field: &str| line[field].as_str().unwrap_or("-").to_owned();

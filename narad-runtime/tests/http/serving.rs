@@ -32,6 +32,52 @@ async fn garbage_costs_the_connection_it_came_on() {
     assert_eq!(node.client().members(Read::Barrier).await, Ok(Vec::new()));
 }
 
+/// What is no request at all has the one shape of an error too: whatever it is, and whatever else is
+/// still being sent.
+#[tokio::test]
+async fn what_is_no_request_is_told_so_in_the_one_shape() {
+    let cluster = Cluster::new();
+    let node = cluster.start("a").await;
+    let long = |bytes: usize| "y".repeat(bytes);
+    let get = |head: String| format!("GET {head}\r\n\r\n").into_bytes();
+    let many = "x: y\r\n".repeat(500);
+    let cases: Vec<(Vec<u8>, u16, &str)> = vec![
+        (b"\x16\x03\x01 this is not HTTP\r\n\r\n".to_vec(), 400, "bad_request"),
+        (b"GET /\0../x HTTP/1.1\r\nhost: a\r\n\r\n".to_vec(), 400, "bad_request"),
+        (get("/healthz HTTP/1.1\r\nbad header: \0".to_owned()), 400, "bad_request"),
+        (get("/healthz HTTP/1.1\r\ncontent-length: -1".to_owned()), 400, "bad_request"),
+        (
+            get(format!("/healthz HTTP/1.1\r\ncontent-length: {}", "9".repeat(30))),
+            400,
+            "bad_request",
+        ),
+        (get(format!("/{} HTTP/1.1\r\nhost: a", long(70_000))), 414, "too_large"),
+        (get(format!("/healthz HTTP/1.1\r\nx: {}", long(1 << 20))), 431, "too_large"),
+        (get(format!("/healthz HTTP/1.1\r\n{many}host: a")), 431, "too_large"),
+    ];
+    for (bytes, status, code) in cases {
+        let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(60)]).into_owned();
+        let stream = TcpStream::connect(&node.addr).await.expect("it listens");
+        let (mut read, mut write) = stream.into_split();
+        let sending = tokio::spawn(async move {
+            // Whoever is refused may not get all of it off.
+            let _ = write.write_all(&bytes).await;
+            write
+        });
+        let mut answer = Vec::new();
+        let _ = read.read_to_end(&mut answer).await;
+        drop(sending.await);
+        let answer = String::from_utf8_lossy(&answer).into_owned();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
+        assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{shown:?}: {answer}");
+        assert!(head.contains("content-type: application/json"), "{shown:?}: {answer}");
+        let body: serde_json::Value = serde_json::from_str(body).expect("JSON");
+        assert_eq!((&body["code"], &body["retryable"]), (&code.into(), &false.into()), "{shown:?}");
+        assert!(body["error"].as_str().is_some_and(|error| error.len() > 20), "{body}");
+    }
+    assert_eq!(node.client().members(Read::Barrier).await, Ok(Vec::new()));
+}
+
 #[tokio::test]
 async fn silence_a_head_that_never_ends_and_a_body_that_never_ends_are_cut_off() {
     let cluster = Cluster::new();

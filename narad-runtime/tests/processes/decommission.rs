@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use super::harness::{Cluster, eventually};
 use super::node::narad;
 
-const TOPIC: &str = "orders";
+pub(crate) const TOPIC: &str = "orders";
 
 /// Between two lines that are published.
 const PACE: Duration = Duration::from_millis(4);
@@ -66,7 +66,7 @@ impl Drop for Running {
 }
 
 /// Publishes lines until the decommission is over, and checks that each acknowledged one comes out.
-async fn publish_while<T>(
+pub(crate) async fn publish_while<T>(
     cluster: &mut Cluster,
     meanwhile: impl AsyncFnOnce(&mut Cluster) -> T,
 ) -> T {

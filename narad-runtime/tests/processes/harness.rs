@@ -9,7 +9,7 @@ use narad_runtime::service::{MemberStatus, MemberView, NewTopic, Read, Role, Rou
 use tempfile::TempDir;
 
 use super::http;
-use super::node::Node;
+use super::node::{Node, free_port};
 
 /// How long anything may take before a test gives up on it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
@@ -50,17 +50,38 @@ impl Cluster {
 
     /// Starts a new node; the first one founds the cluster.
     pub(crate) async fn join(&mut self, name: &str) {
-        let root = self.root.as_ref().unwrap().path();
-        let mut node = Node::new(root, name, &self.more);
-        let peers: Vec<_> =
-            self.nodes.values().map(|node| format!("127.0.0.1:{}", node.peer)).collect();
+        self.join_at(name, (free_port(), free_port())).await;
+    }
+
+    /// The same on these ports, for peers and for HTTP.
+    pub(crate) async fn join_at(&mut self, name: &str, ports: (u16, u16)) {
+        let mut node = Node::at(self.root.as_ref().unwrap().path(), name, &self.more, ports);
+        let peers = self.peers();
         if peers.is_empty() {
             node.start(&["--bootstrap"]);
         } else {
-            node.start(&["--join", &peers.join(",")]);
+            node.start(&["--join", &peers]);
         }
         self.nodes.insert(name.to_owned(), node);
         self.ready(name).await;
+    }
+
+    /// The same on a disk of so many bytes, if this user may do that; returns whether it may.
+    pub(crate) async fn join_on_small_disk(&mut self, name: &str, bytes: usize) -> bool {
+        let mut node = Node::new(self.root.as_ref().unwrap().path(), name, &self.more);
+        let is_small = node.start_on_small_disk(bytes, 1, &["--join", &self.peers()]);
+        if !is_small {
+            node.start(&["--join", &self.peers()]);
+        }
+        self.nodes.insert(name.to_owned(), node);
+        self.ready(name).await;
+        is_small
+    }
+
+    /// Returns where the nodes listen for peers that run, as `--join` takes it.
+    fn peers(&self) -> String {
+        let running = self.nodes.values().filter(|node| node.runs());
+        running.map(|node| format!("127.0.0.1:{}", node.peer)).collect::<Vec<_>>().join(",")
     }
 
     pub(crate) fn node(&mut self, name: &str) -> &mut Node {

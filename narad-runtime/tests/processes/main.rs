@@ -14,5 +14,8 @@ mod matrix;
 mod node;
 mod operator;
 mod promote;
+mod pty;
 mod resume;
 mod secure;
+mod stories;
+mod strings;

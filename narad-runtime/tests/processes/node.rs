@@ -1,6 +1,7 @@
 //! One process of the `narad` binary, and the files that outlive it.
 
 use std::fs::{self, File};
+use std::io::Write;
 use std::net::TcpListener;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -72,9 +73,13 @@ pub(crate) struct Node {
 impl Node {
     /// Makes the files of a node that has not run yet. `more` is added to its configuration.
     pub(crate) fn new(root: &Path, name: &str, more: &str) -> Self {
+        Self::at(root, name, more, (free_port(), free_port()))
+    }
+
+    /// Makes those of a node that listens on these ports, for peers and for HTTP.
+    pub(crate) fn at(root: &Path, name: &str, more: &str, (peer, http): (u16, u16)) -> Self {
         let dir = root.join(name);
         fs::create_dir_all(&dir).unwrap();
-        let (peer, http) = (free_port(), free_port());
         let data = dir.join("data");
         // A key may stand in a file once.
         let usual = |line: &&str| {
@@ -117,23 +122,30 @@ impl Node {
         self.child = Some(child);
     }
 
-    /// Founds a cluster on a data directory that is a file system of its own, of so many bytes, of
+    /// Starts a process on a data directory that is a file system of its own, of so many bytes, of
     /// which so many are taken. Returns whether this user may do that.
-    pub(crate) fn start_on_small_disk(&mut self, bytes: usize, taken: usize) -> bool {
+    pub(crate) fn start_on_small_disk(
+        &mut self,
+        bytes: usize,
+        taken: usize,
+        arguments: &[&str],
+    ) -> bool {
         let mut probe = Command::new("unshare");
         let may = probe.args(["--user", "--map-root-user", "--mount", "true"]).status();
         if !may.is_ok_and(|status| status.success()) {
             return false;
         }
+        fs::create_dir_all(self.data()).unwrap();
         let log = File::create(self.dir.join("log")).unwrap();
         let script = format!(
             "mount -t tmpfs -o size={bytes} none \"$1\" && head -c {taken} /dev/zero > \"$2\" && \
-             exec \"$0\" server --bootstrap --config \"$3\""
+             c=$3 && shift 3 && exec \"$0\" server --config \"$c\" \"$@\""
         );
         let child = Command::new("unshare")
             .args(["--user", "--map-root-user", "--mount", "sh", "-c", &script])
             .arg(env!("CARGO_BIN_EXE_narad"))
             .args([self.data(), self.data().join(BALLAST), self.config()])
+            .args(arguments)
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
             .stderr(log)
@@ -143,11 +155,23 @@ impl Node {
         true
     }
 
-    /// Frees what was taken of a small disk, which only its process sees.
+    /// Frees what was taken of a small disk.
     pub(crate) fn free_small_disk(&self) {
-        let ballast = self.data().join(BALLAST);
+        fs::remove_file(self.ballast()).unwrap();
+    }
+
+    /// Takes all of a small disk but so many bytes.
+    pub(crate) fn fill_small_disk(&self, left: u64) {
+        let mut file = File::options().append(true).open(self.ballast()).unwrap();
+        let disk = rustix::fs::fstatvfs(&file).unwrap();
+        let taken = usize::try_from(disk.f_bavail * disk.f_frsize - left).unwrap();
+        file.write_all(&vec![0; taken]).unwrap();
+    }
+
+    /// Returns where its process, which alone sees its small disk, has what was taken of it.
+    fn ballast(&self) -> String {
         let process = self.child.as_ref().unwrap().id();
-        fs::remove_file(format!("/proc/{process}/root{}", ballast.display())).unwrap();
+        format!("/proc/{process}/root{}", self.data().join(BALLAST).display())
     }
 
     pub(crate) fn runs(&self) -> bool {

@@ -232,6 +232,39 @@ fn a_dead_source_sets_the_deadline() {
     assert!(matches!(effects[..], [Does::Run(Operation::List { .. })] | []), "{effects:?}");
 }
 
+/// Field faults 11 and 43: what failed again and again while the source was dead does not make its next
+/// life stuck: it is asked at once, and soon again.
+#[test]
+fn a_source_that_comes_back_is_asked_as_if_for_the_first_time() {
+    let mut bench = Bench::listing();
+    let dead = SourceHealth::Dead {
+        generation: Generation(1),
+        since: bench.now,
+        promote_after: Duration::from_hours(1),
+    };
+    bench.tell(Event::Source(A, dead));
+    for _ in 0..10 {
+        bench.answer(Outcome::List(Err(Fault::Unreachable)));
+        bench.wake();
+    }
+    bench.answer(Outcome::List(Err(Fault::Unreachable)));
+    assert!(!bench.mover.progress().holds_slot);
+    let alive = SourceHealth::Alive { incarnation: Incarnation(9) };
+    let told = bench.now;
+    let mut effects = bench.tell(Event::Source(A, alive));
+    if effects.is_empty() {
+        effects = bench.wake();
+    }
+    assert!(matches!(effects[..], [Does::Run(Operation::List { .. })]), "{effects:?}");
+    assert!(bench.now.since(told) <= Config::new(0).pass_interval, "not at once");
+    let not_yet = Fault::Refused(crate::peer::Refusal::NotServing);
+    bench.answer(Outcome::List(Err(not_yet)));
+    let progress = bench.mover.progress();
+    assert!(progress.holds_slot && progress.waiting.is_some(), "{progress:?}");
+    let soon = bench.mover.deadline().expect("it asks again").at;
+    assert!(soon.since(bench.now) <= Config::new(0).retry_min, "{soon:?}");
+}
+
 /// Rule 4: a driver that answers with another kind of outcome has a bug.
 #[test]
 #[should_panic(expected = "was answered by")]

@@ -196,7 +196,7 @@ fn line_of(drain: &DrainView) -> Option<Line> {
     } else {
         format!("{} to go", counted(drain.owned_partitions, "partition"))
     };
-    Some(Line { name: drain.member.to_string(), verdict, detail })
+    Some(Line { name: drain.member.to_string(), verdict, detail, live: String::new() })
 }
 
 fn over(desk: &mut Desk<'_>, drains: &[DrainView]) -> Result<(), Failure> {

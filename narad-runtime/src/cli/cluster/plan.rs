@@ -54,8 +54,12 @@ async fn until_balanced(desk: &mut Desk<'_>) -> Result<(), Failure> {
                     counted(view.moves.len() as u64, "move"),
                     view.planned
                 );
-                let line =
-                    Line { name: "cluster".to_owned(), verdict: view.verdict.clone(), detail };
+                let line = Line {
+                    name: "cluster".to_owned(),
+                    verdict: view.verdict.clone(),
+                    detail,
+                    live: String::new(),
+                };
                 if idle {
                     drop(board);
                     return if desk.json() {

@@ -101,15 +101,18 @@ fn unknown() -> String {
 
 pub(super) fn copied(row: &MoveView) -> String {
     match (row.bytes_staged, row.bytes_total) {
-        (Some(staged), Some(total)) => {
-            let (staged, total) = (bytes(staged), bytes(total));
-            let unit = |text: &str| text.rsplit_once(' ').map(|(_, unit)| unit.to_owned());
-            let short = staged.split(' ').next().filter(|_| unit(&staged) == unit(&total));
-            format!("{} of {total}", short.unwrap_or(&staged))
-        }
+        (Some(staged), Some(total)) => of(staged, total),
         (Some(staged), None) => bytes(staged),
         (None, _) => unknown(),
     }
+}
+
+/// Shows a part of some bytes, with one unit if they have the same.
+pub(super) fn of(part: u64, total: u64) -> String {
+    let (part, total) = (bytes(part), bytes(total));
+    let unit = |text: &str| text.rsplit_once(' ').map(|(_, unit)| unit.to_owned());
+    let short = part.split(' ').next().filter(|_| unit(&part) == unit(&total));
+    format!("{} of {total}", short.unwrap_or(&part))
 }
 
 fn left(row: &MoveView) -> String {

@@ -7,7 +7,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use tokio::time::Instant;
 
 use super::Desk;
-use super::show::{copied, waits_for};
+use super::show::{copied, of, waits_for};
 use super::words::{lasts, verdict};
 use crate::cli::table::bytes;
 use crate::cli::terminal::printable;
@@ -29,6 +29,8 @@ pub(super) struct Line {
     pub(super) verdict: Verdict,
     /// What is shown beside it.
     pub(super) detail: String,
+    /// What is shown behind that where it can be drawn anew, since it changes all the time.
+    pub(super) live: String,
 }
 
 /// Where lines are shown.
@@ -40,13 +42,14 @@ pub(super) enum Board {
 
 /// Bars on standard error, taken away when they are dropped.
 pub(super) struct Bars {
+    width: u16,
     all: MultiProgress,
-    bars: BTreeMap<String, ProgressBar>,
+    by_name: BTreeMap<String, ProgressBar>,
 }
 
 impl Drop for Bars {
     fn drop(&mut self) {
-        for bar in self.bars.values() {
+        for bar in self.by_name.values() {
             bar.finish_and_clear();
         }
         // A terminal that is gone needs no clearing.
@@ -58,7 +61,8 @@ impl Board {
     pub(super) fn new(desk: &Desk<'_>) -> Self {
         let people = desk.terminal.out_is_terminal && desk.terminal.err_is_terminal;
         if people && !desk.json() {
-            return Self::Bars(Bars { all: MultiProgress::new(), bars: BTreeMap::new() });
+            let width = desk.terminal.width;
+            return Self::Bars(Bars { width, all: MultiProgress::new(), by_name: BTreeMap::new() });
         }
         Self::Plain(BTreeMap::new())
     }
@@ -115,43 +119,50 @@ fn plain(
 impl Bars {
     fn show(&mut self, lines: &[Line]) {
         let gone: Vec<String> = self
-            .bars
+            .by_name
             .keys()
             .filter(|name| lines.iter().all(|line| line.name != **name))
             .cloned()
             .collect();
         for name in gone {
-            if let Some(bar) = self.bars.remove(&name) {
+            if let Some(bar) = self.by_name.remove(&name) {
                 bar.finish_and_clear();
                 self.all.remove(&bar);
             }
         }
+        let style = style(self.width, lines);
         for line in lines {
-            let bar = self.bars.entry(line.name.clone()).or_insert_with(|| {
-                let bar = self.all.add(ProgressBar::new(0));
-                let style = ProgressStyle::with_template("{prefix:<24} {bar:24} {wide_msg}");
-                bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-                bar.set_prefix(printable(&line.name));
-                bar
+            let bar = self.by_name.entry(line.name.clone()).or_insert_with(|| {
+                // Nothing is drawn before it looks as it should.
+                let bar = ProgressBar::new(0).with_style(style.clone());
+                self.all.add(bar.with_prefix(printable(&line.name)))
             });
+            bar.set_style(style.clone());
+            // What is wanted most comes first: a narrow terminal cuts off the rest.
             let message = match &line.verdict {
                 Verdict::Progressing { bytes: done, bytes_total, bytes_per_second, eta_ms } => {
                     bar.set_length((*bytes_total).max(1));
                     bar.set_position(*done);
                     let eta = eta_ms.map_or_else(String::new, |ms| format!(", {} left", lasts(ms)));
-                    format!(
-                        "{} {} of {}, {}/s{eta}",
-                        line.detail,
-                        bytes(*done),
-                        bytes(*bytes_total),
-                        bytes(*bytes_per_second)
-                    )
+                    let rate = bytes(*bytes_per_second);
+                    let of = of(*done, *bytes_total);
+                    format!("{of}, {rate}/s{eta}; {}{}", line.detail, line.live)
                 }
-                other => format!("{} {}", line.detail, verdict(other)),
+                other => format!("{}; {}", verdict(other), line.detail),
             };
-            bar.set_message(printable(message.trim()));
+            bar.set_message(printable(message.trim_end_matches("; ")));
         }
     }
+}
+
+/// Returns how a line looks: names under one another, and a bar that leaves room for the numbers.
+fn style(width: u16, lines: &[Line]) -> ProgressStyle {
+    /// Longest name that others are put in line with.
+    const NAME_MAX: usize = 24;
+    let name = lines.iter().map(|line| line.name.chars().count()).max().unwrap_or(0).min(NAME_MAX);
+    let bar = if width < 100 { 10 } else { 24 };
+    let template = format!("{{prefix:<{name}}} {{bar:{bar}}} {{wide_msg}}");
+    ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
 /// Shows the moves until somebody has seen enough.
@@ -198,5 +209,7 @@ fn line_of(moved: &MoveView) -> Line {
         reason: format!("{} copied; {}", copied(moved), waits_for(moved)),
         who: "-".to_owned(),
     });
-    Line { name: moved.place(), verdict, detail: format!("{from} to {to}, {phase}") }
+    let live = moved.predicted_freeze_ms.map(|ms| format!(", a freeze of {ms} ms"));
+    let detail = format!("{from} to {to}, {phase}");
+    Line { name: moved.place(), verdict, detail, live: live.unwrap_or_default() }
 }

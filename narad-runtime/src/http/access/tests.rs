@@ -85,6 +85,7 @@ fn what_is_not_named_is_for_admins_unless_it_is_a_read() {
     assert_eq!(need("/v1/new", &Method::GET, "/"), Some(Role::Read));
     assert_eq!(need("/v1/new", &Method::HEAD, "/"), Some(Role::Read));
     assert_eq!(need("/v1/new", &Method::POST, "/"), Some(Role::Admin));
+    assert_eq!(need("/v1/node/audit", &Method::GET, "/"), Some(Role::Admin));
     assert_eq!(need("/v1/topics", &Method::POST, "/"), Some(Role::Admin));
     assert_eq!(need(messages, &Method::POST, "/"), Some(Role::Write));
     assert_eq!(need(messages, &Method::GET, "/?max=1"), Some(Role::Write));

@@ -4,6 +4,7 @@
 //! before somebody has said what it asks of people.
 
 use narad_core::controller::preflight::Blocker;
+use narad_core::controller::verdict::Course;
 use narad_core::ids::Name;
 use narad_core::metastore::Reason;
 use narad_core::mover::{Progress, Waiting};
@@ -76,21 +77,20 @@ impl Advice {
     }
 }
 
-/// Judges a move by what its destination reports.
-///
-/// What has failed so often that the move has given its slot to others is blocked, even if it could
-/// pass by itself: somebody should look (field fault 11).
+/// Says how a move is doing by what its destination reports: what [`Progress::course`] judges.
 pub(super) fn of_progress(progress: &Progress, ends: Ends<'_>) -> Verdict {
     let Some(waiting) = progress.waiting else {
         let Progress { staged_bytes, listed_bytes, copy_rate, .. } = *progress;
         return Verdict::progressing(staged_bytes, listed_bytes.max(staged_bytes), copy_rate);
     };
-    match of_waiting(waiting, ends) {
-        Advice { code, reason, help: Help::Passes(who) } if !progress.holds_slot => {
+    match (of_waiting(waiting, ends), progress.course()) {
+        (Advice { code, reason, help: Help::Passes(who) }, Course::Blocked) => {
             let reason = format!("{reason}, again and again");
             Verdict::Blocked { code, reason, remedy: who }
         }
-        advice => advice.verdict(),
+        (advice, Course::GoesOn | Course::Waits | Course::Blocked | Course::Over) => {
+            advice.verdict()
+        }
     }
 }
 

@@ -1,10 +1,9 @@
-//! How a member's decommission is coming on.
+//! How a member's decommission is coming on: what `narad-core` judges, in words.
 
-use std::collections::BTreeSet;
-
-use narad_core::controller::preflight;
+use narad_core::controller::stopping::Life;
+use narad_core::controller::verdict::{self, Course, Drain, Stage, Step};
 use narad_core::ids::{Name, NodeId};
-use narad_core::metastore::{State, Status};
+use narad_core::metastore::State;
 use narad_core::node::Node;
 
 use super::NodeService;
@@ -16,38 +15,13 @@ use crate::service::{Cause, DrainView, MemberStatus, MoveView, Read, ServiceErro
 #[derive(Clone, Debug)]
 pub(super) struct Leaver {
     pub(super) name: Name,
-    pub(super) status: MemberStatus,
-    pub(super) stage: Stage,
-    /// Whether it still takes part in the replicated log.
-    pub(super) takes_part: bool,
-    pub(super) owned: u64,
-    /// Of these, those that are pinned and do not move.
-    pub(super) pinned: u64,
-    pub(super) inbound: u64,
-    pub(super) outbound: u64,
-    /// What would stand in the way of a decommission that begins now.
-    pub(super) blockers: Vec<Advice>,
-    pub(super) paused: bool,
-}
-
-/// How far a member is with leaving.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
-    /// It does not leave.
-    Stays,
-    /// It is being decommissioned.
-    Leaves,
-    /// It has said that nothing is left on it.
-    DrainedOut,
+    pub(super) drain: Drain,
 }
 
 /// What the member itself has told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct OwnWord {
-    /// Records that it has accepted and that have not reached their owners.
-    pub(super) backlog: Option<u64>,
-    /// Partitions of which it holds records that nobody else is known to have.
-    pub(super) left_behind: Option<u64>,
+    pub(super) left: verdict::OwnWord,
     /// Bytes of all its logs.
     pub(super) bytes: Option<u64>,
 }
@@ -55,158 +29,133 @@ pub(super) struct OwnWord {
 impl OwnWord {
     pub(super) fn of(told: &Told, member: &Name) -> Self {
         let view = told.of(member);
-        Self {
+        let left = verdict::OwnWord {
             backlog: view.map(|view| view.backlog_records),
             left_behind: view.map(|view| view.left_behind),
-            bytes: told.bytes_of(member),
-        }
+        };
+        Self { left, bytes: told.bytes_of(member) }
     }
 }
 
 impl Leaver {
     pub(super) fn of(state: &State, node: NodeId) -> Option<Self> {
-        let member = state.member(node)?;
-        let is_pinned = |partition| {
-            state.assignment(partition).is_some_and(|row| row.pinned && row.target.is_none())
-        };
-        let blockers = preflight::together(state, &BTreeSet::from([node]));
-        let name = member.name.as_str();
-        Some(Self {
-            name: member.name.clone(),
-            status: match member.status {
-                _ if member.retired => MemberStatus::Retired,
-                Status::Alive => MemberStatus::Alive,
-                Status::Dead(_) => MemberStatus::Dead,
-            },
-            stage: match (member.draining, member.drained_out) {
-                (false, _) => Stage::Stays,
-                (true, false) => Stage::Leaves,
-                (true, true) => Stage::DrainedOut,
-            },
-            takes_part: state.configuration().contains(node),
-            owned: state.owned_count(node) as u64,
-            pinned: state.owned_by(node).filter(|partition| is_pinned(*partition)).count() as u64,
-            inbound: state.inbound_count(node) as u64,
-            outbound: state.outbound_count(node) as u64,
-            blockers: blockers.into_iter().map(|(_, one)| of_blocker(one, name)).collect(),
-            paused: state.policy().paused,
-        })
+        let name = state.member(node)?.name.clone();
+        Some(Self { name, drain: Drain::of(state, node)? })
     }
 
     pub(super) fn view(&self, moves: &[MoveView], word: OwnWord) -> DrainView {
+        let Self { name, drain } = self;
         DrainView {
-            member: self.name.clone(),
-            status: self.status,
-            draining: self.stage != Stage::Stays,
-            owned_partitions: self.owned,
-            outbound_moves: self.outbound,
-            inbound_moves: self.inbound,
-            backlog_records: word.backlog,
+            member: name.clone(),
+            status: match drain.life {
+                Life::Alive => MemberStatus::Alive,
+                Life::Dead => MemberStatus::Dead,
+                Life::Retired => MemberStatus::Retired,
+            },
+            draining: drain.stage != Stage::Stays,
+            owned_partitions: drain.owned,
+            outbound_moves: drain.outbound,
+            inbound_moves: drain.inbound,
+            backlog_records: word.left.backlog,
             verdict: self.verdict(moves, word),
         }
     }
 
-    /// Judges how it is coming on; `None` for a member that does not leave.
+    /// Says how it is coming on; `None` for a member that does not leave.
     fn verdict(&self, moves: &[MoveView], word: OwnWord) -> Option<Verdict> {
-        let name = &self.name;
-        if self.status == MemberStatus::Retired {
-            return Some(self.retired());
-        }
-        if self.stage == Stage::Stays {
-            return None;
-        }
-        if self.owned > 0 {
-            return Some(self.shedding(moves, word));
-        }
-        if self.inbound > 0 {
-            let reason = format!("{} partitions were on their way to {name}", self.inbound);
-            let who = "nobody needs to: they are sent elsewhere by themselves";
-            return Some(Advice::passes(Cause::Inbound, reason, who).verdict());
-        }
-        if self.status == MemberStatus::Dead {
-            let reason = format!("{name} is dead, and has not said that nothing is left on it");
-            let remedy = format!(
-                "start {name} again; if it never comes back, take it out as it is: narad cluster \
-                 forget {name}"
-            );
-            return Some(Advice::needed(Cause::MemberDead, reason, remedy).verdict());
-        }
-        if let Some(blocker) = self.blockers.first() {
-            return Some(blocker.clone().verdict());
-        }
-        if self.stage == Stage::Leaves
-            && let Some(advice) = self.handing_out(word)
-        {
-            return Some(advice.verdict());
-        }
-        let reason = format!("{name} owns nothing any more, and is about to be taken out");
-        Some(Advice::passes(Cause::Retiring, reason, NOBODY).verdict())
+        let leaving: Vec<&MoveView> = moves.iter().filter(|one| one.from == self.name).collect();
+        let courses: Vec<Course> = leaving.iter().map(|one| course_of_move(one)).collect();
+        let step = self.drain.step(&courses, word.left)?;
+        let said = self.say(step, &leaving, word.bytes);
+        debug_assert_eq!(said.course(), step.course(&courses), "what is said is what is judged");
+        Some(said)
     }
 
-    fn retired(&self) -> Verdict {
+    /// Puts a step into words.
+    fn say(&self, step: Step, leaving: &[&MoveView], bytes: Option<u64>) -> Verdict {
         let name = &self.name;
-        if self.takes_part {
-            let reason = format!("{name} has been taken out, and its vote is being taken away");
-            let who = "nobody needs to: the leader asks again until the voters have agreed";
-            return Advice::passes(Cause::Voting, reason, who).verdict();
-        }
-        let proof = format!(
-            "{name} owns nothing, is nobody's destination, has handed out what it had accepted and \
-             has no vote: its process can be stopped and its disk wiped"
-        );
-        Verdict::Done { proof }
+        let nobody = |code, reason| Advice::passes(code, reason, NOBODY);
+        let advice = match step {
+            Step::Moving => {
+                return progress(leaving, bytes).unwrap_or(Verdict::progressing(0, 0, 0));
+            }
+            Step::Held { at } => match leaving.get(at) {
+                Some(held) => return of_move(held),
+                None => super::advice::silent(name),
+            },
+            Step::Out => {
+                let proof = format!(
+                    "{name} owns nothing, is nobody's destination, has handed out what it had \
+                     accepted and has no vote: its process can be stopped and its disk wiped"
+                );
+                return Verdict::Done { proof };
+            }
+            Step::Blocked(blocker) => of_blocker(blocker, name.as_str()),
+            Step::OwnerDead { partitions } => owner_dead(name, partitions),
+            Step::Pinned { partitions } => {
+                let reason = format!("{partitions} partitions are pinned to {name}");
+                let remedy = "unpin them, or move them to another member: narad cluster unpin, \
+                              narad cluster move";
+                Advice::needed(Cause::Pinned, reason, remedy)
+            }
+            Step::Paused { partitions } => paused(&format!("{partitions} partitions of {name}")),
+            Step::Slots { partitions } => {
+                let reason = format!("{partitions} partitions of {name} wait for a free slot");
+                let who = "nobody needs to; more at once: narad cluster policy set max_in_flight=N";
+                Advice::passes(Cause::Slots, reason, who)
+            }
+            Step::Inbound { partitions } => {
+                let reason = format!("{partitions} partitions were on their way to {name}");
+                let who = "nobody needs to: they are sent elsewhere by themselves";
+                Advice::passes(Cause::Inbound, reason, who)
+            }
+            Step::MemberDead => {
+                let reason = format!("{name} is dead, and has not said that nothing is left on it");
+                let remedy = format!(
+                    "start {name} again; if it never comes back, take it out as it is: narad \
+                     cluster forget {name}"
+                );
+                Advice::needed(Cause::MemberDead, reason, remedy)
+            }
+            Step::Backlog { records } => {
+                let reason = format!("{records} records that {name} has accepted are on their way");
+                Advice::passes(Cause::Backlog, reason, OWNERS)
+            }
+            Step::LeftBehind { partitions } => {
+                let reason =
+                    format!("{name} holds records of {partitions} partitions that only it has");
+                Advice::passes(Cause::Backlog, reason, OWNERS)
+            }
+            Step::Retiring => {
+                let reason = format!("{name} owns nothing any more, and is about to be taken out");
+                nobody(Cause::Retiring, reason)
+            }
+            Step::Voting => {
+                let reason = format!("{name} has been taken out, and its vote is being taken away");
+                let who = "nobody needs to: the leader asks again until the voters have agreed";
+                Advice::passes(Cause::Voting, reason, who)
+            }
+        };
+        advice.verdict()
     }
+}
 
-    /// Judges a member that still owns partitions: what moves counts first, since one that is
-    /// blocked holds up no other (field fault 46).
-    fn shedding(&self, moves: &[MoveView], word: OwnWord) -> Verdict {
-        let name = &self.name;
-        let leaving: Vec<&MoveView> = moves.iter().filter(|one| one.from == *name).collect();
-        if let Some(verdict) = progress(&leaving, word.bytes) {
-            return verdict;
-        }
-        let unplanned = self.owned.saturating_sub(leaving.len() as u64);
-        if self.status == MemberStatus::Dead && unplanned > 0 {
-            let reason = format!("{name} is dead, and its disk alone holds {unplanned} partitions");
-            let remedy = format!(
-                "start {name} again; if it never comes back, give them up one by one: narad \
-                 cluster declare-lost"
-            );
-            return Advice::needed(Cause::OwnerDead, reason, remedy).verdict();
-        }
-        let blocked = |one: &&&MoveView| one.verdict.as_ref().is_some_and(Verdict::is_blocked);
-        if let Some(worst) = leaving.iter().find(blocked).or(leaving.first()) {
-            return of_move(worst);
-        }
-        if self.pinned >= self.owned {
-            let reason = format!("{} partitions are pinned to {name}", self.pinned);
-            let remedy = "unpin them, or move them to another member: narad cluster unpin, narad \
-                          cluster move";
-            return Advice::needed(Cause::Pinned, reason, remedy).verdict();
-        }
-        if let Some(blocker) = self.blockers.iter().find(|one| one.code == Cause::NoReceivers) {
-            return blocker.clone().verdict();
-        }
-        if self.paused {
-            return paused(&format!("{} partitions of {name}", self.owned)).verdict();
-        }
-        let reason = format!("{} partitions of {name} wait for a free slot", self.owned);
-        let who = "nobody needs to; more at once: narad cluster policy set max_in_flight=N";
-        Advice::passes(Cause::Slots, reason, who).verdict()
-    }
+/// Who helps a member that has something to hand out.
+const OWNERS: &str = "the owners that they are for: narad cluster status shows which are dead";
 
-    /// Says what it still has to hand out, if it is known to have anything.
-    fn handing_out(&self, word: OwnWord) -> Option<Advice> {
-        let name = &self.name;
-        let who = "the owners that they are for: narad cluster status shows which are dead";
-        if let Some(records) = word.backlog.filter(|records| *records > 0) {
-            let reason = format!("{records} records that {name} has accepted are on their way");
-            return Some(Advice::passes(Cause::Backlog, reason, who));
-        }
-        let partitions = word.left_behind.filter(|partitions| *partitions > 0)?;
-        let reason = format!("{name} holds records of {partitions} partitions that only it has");
-        Some(Advice::passes(Cause::Backlog, reason, who))
-    }
+/// Says that a dead member alone has something.
+pub(super) fn owner_dead(name: &Name, partitions: u64) -> Advice {
+    let reason = format!("{name} is dead, and its disk alone holds {partitions} partitions");
+    let remedy = format!(
+        "start {name} again; if it never comes back, give them up one by one: narad cluster \
+         declare-lost"
+    );
+    Advice::needed(Cause::OwnerDead, reason, remedy)
+}
+
+/// Returns how a move is doing. One that tells nothing waits for its destination to.
+pub(super) fn course_of_move(moved: &MoveView) -> Course {
+    moved.verdict.as_ref().map_or(Course::Waits, Verdict::course)
 }
 
 /// Says that nothing new begins.

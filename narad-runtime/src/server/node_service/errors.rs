@@ -27,12 +27,27 @@ impl From<AskError> for ServiceError {
             AskError::Rejected(reason @ (Reason::OutOfRange | Reason::UnsafeTiming)) => {
                 Self::Invalid(reason.to_string())
             }
-            AskError::Rejected(reason) => Self::Rejected(reason.to_string()),
+            AskError::Rejected(reason) => Self::Rejected(told(reason)),
             AskError::Blocked(blockers) => {
                 Self::Blocked(blockers.iter().map(Blocker::to_string).collect())
             }
         }
     }
+}
+
+/// Says why the log refused what somebody asked for, and what to do instead where that is known.
+fn told(reason: Reason) -> String {
+    let instead = match reason {
+        Reason::NodeDraining => "name another member, or cancel its decommission",
+        Reason::NodeDead => "start it again, or name another member",
+        Reason::NodeRetired | Reason::UnknownMember => "narad cluster members shows who is here",
+        Reason::NodeUnregistered => "it is about to come up: try again in a moment",
+        Reason::TopicBusy => "wait until its moves are over, or abort them",
+        Reason::NotDead => "only what a dead member owns can be given up",
+        Reason::NotDraining => "begin with narad cluster decommission",
+        _ => return reason.to_string(),
+    };
+    format!("{reason}: {instead}")
 }
 
 impl From<Refused> for ServiceError {

@@ -1,14 +1,15 @@
-//! The whole cluster on one page, with a verdict and what to do next.
+//! The whole cluster on one page: what `narad-core` judges, in words, and what to do next.
 
 use narad_core::controller::limits;
-use narad_core::controller::stopping::Quorum;
+use narad_core::controller::stopping::{Life, Quorum};
+use narad_core::controller::verdict::{Course, Loss, Matter, Told as WhatIsTold, Whole};
 use narad_core::ids::{Name, NodeId};
 use narad_core::metastore::State;
 use narad_core::node::Node;
 use narad_core::plan::{self, Limits, Placement};
 
 use super::advice::{Advice, NOBODY};
-use super::draining::{Leaver, OwnWord, of_move, paused, progress};
+use super::draining::{Leaver, OwnWord, of_move, owner_dead, paused, progress};
 use super::gather::Told;
 use super::views::member_view;
 use super::{NodeService, blocking};
@@ -89,68 +90,81 @@ fn quorum(state: &State) -> QuorumView {
 }
 
 /// Gives the verdict on all of it, and says what to do next.
-///
-/// What is blocked comes first, even while other things go on: it needs somebody. Then what goes on,
-/// then what waits.
 fn judge(view: &mut ClusterView) {
-    let mut found: Vec<Verdict> = Vec::new();
-    found.extend(no_leader(view));
+    let whole = Whole {
+        leader_known: view.leader.is_some(),
+        unassigned: view.unassigned,
+        planned: view.planned,
+        paused: view.paused,
+    };
+    let matters = whole.matters();
+    let is_first = |matter: &Matter| matches!(matter, Matter::NoLeader);
+    let say = |matter: &Matter| say(*matter, view);
+    let mut found: Vec<Verdict> = matters.iter().filter(|one| is_first(one)).map(say).collect();
     found.extend(view.members.iter().filter_map(|member| dead(member, &view.moves)));
     let drains = view.drains.iter().filter_map(|drain: &DrainView| drain.verdict.clone());
     found.extend(drains.filter(|verdict| !verdict.is_done()));
     found.extend(view.moves.iter().map(of_move));
-    let moves: Vec<&MoveView> = view.moves.iter().collect();
-    let going = progress(&moves, None);
-    if view.unassigned > 0 {
-        let reason = format!("{} partitions have no owner yet", view.unassigned);
-        let who = "nobody needs to, as long as a member is alive and stays";
-        found.push(Advice::passes(Cause::Unassigned, reason, who).verdict());
-    }
-    if view.planned > 0 && view.paused {
-        found.push(paused(&format!("{} planned moves", view.planned)).verdict());
-    } else if view.planned > 0 {
-        let reason = format!("{} planned moves wait for a free slot", view.planned);
-        found.push(Advice::passes(Cause::Slots, reason, NOBODY).verdict());
-    }
+    found.extend(matters.iter().filter(|one| !is_first(one)).map(say));
     view.next = next(&found, view.planned > 0);
-    let blocked = found.iter().find(|verdict| verdict.is_blocked()).cloned();
-    let waiting =
-        || found.iter().find(|verdict| matches!(verdict, Verdict::Waiting { .. })).cloned();
-    view.verdict = blocked.or(going).or_else(waiting).unwrap_or_else(|| done(view));
+    let courses: Vec<Course> = found.iter().map(Verdict::course).collect();
+    view.verdict = match WhatIsTold::of(&courses) {
+        WhatIsTold::Blocked(at) | WhatIsTold::Waits(at) => found.swap_remove(at),
+        WhatIsTold::GoesOn => {
+            let moves: Vec<&MoveView> = view.moves.iter().collect();
+            progress(&moves, None).unwrap_or(Verdict::progressing(0, 0, 0))
+        }
+        WhatIsTold::Done => done(view),
+    };
 }
 
-fn no_leader(view: &ClusterView) -> Option<Verdict> {
-    if view.leader.is_some() {
-        return None;
-    }
-    let QuorumView { voters, needed, .. } = &view.quorum;
-    let reason = format!("{} knows of no leader: nothing can be decided", view.member);
-    let who = format!(
-        "the voters: {needed} of {} have to run and reach one another",
-        list(voters.iter().map(Name::as_str))
-    );
-    Some(Advice::passes(Cause::NoLeader, reason, who).verdict())
+/// Puts what is not about any one member or move into words.
+fn say(matter: Matter, view: &ClusterView) -> Verdict {
+    let advice = match matter {
+        Matter::NoLeader => {
+            let QuorumView { voters, needed, .. } = &view.quorum;
+            let reason = format!("{} knows of no leader: nothing can be decided", view.member);
+            let who = format!(
+                "the voters: {needed} of {} have to run and reach one another",
+                list(voters.iter().map(Name::as_str))
+            );
+            Advice::passes(Cause::NoLeader, reason, who)
+        }
+        Matter::Unassigned { partitions } => {
+            let reason = format!("{partitions} partitions have no owner yet");
+            let who = "nobody needs to, as long as a member is alive and stays";
+            Advice::passes(Cause::Unassigned, reason, who)
+        }
+        Matter::Paused { moves } => paused(&format!("{moves} planned moves")),
+        Matter::Slots { moves } => {
+            let reason = format!("{moves} planned moves wait for a free slot");
+            Advice::passes(Cause::Slots, reason, NOBODY)
+        }
+    };
+    advice.verdict()
 }
 
-/// Judges a dead member: what nobody else has waits for it, the rest only misses it.
+/// Says what a dead member means.
 fn dead(member: &MemberView, moves: &[MoveView]) -> Option<Verdict> {
-    if member.status != MemberStatus::Dead || member.draining {
-        return None;
-    }
     let name = &member.id;
+    let life = match member.status {
+        MemberStatus::Dead => Life::Dead,
+        MemberStatus::Retired => Life::Retired,
+        MemberStatus::Alive | MemberStatus::Unknown => Life::Alive,
+    };
     let promoting = moves.iter().filter(|one| one.from == *name).count() as u64;
-    let alone = member.owned_partitions.saturating_sub(promoting);
-    if alone > 0 {
-        let reason = format!("{name} is dead, and its disk alone holds {alone} partitions");
-        let remedy = format!(
-            "start {name} again; if it never comes back, give them up one by one: narad cluster \
-             declare-lost"
-        );
-        return Some(Advice::needed(Cause::OwnerDead, reason, remedy).verdict());
-    }
-    let reason = format!("{name} is dead");
-    let who = format!("{name}: start it again, or take it out: narad cluster decommission {name}");
-    Some(Advice::passes(Cause::MemberDead, reason, who).verdict())
+    let loss = Loss::of(life, member.draining, member.owned_partitions, promoting)?;
+    let advice = match loss {
+        Loss::Alone { partitions } => owner_dead(name, partitions),
+        Loss::Missed => {
+            let reason = format!("{name} is dead");
+            let who = format!(
+                "{name}: start it again, or take it out: narad cluster decommission {name}"
+            );
+            Advice::passes(Cause::MemberDead, reason, who)
+        }
+    };
+    Some(advice.verdict())
 }
 
 /// Returns what to do next: remedies first, then whom to look at. What nobody needs to do is left

@@ -8,7 +8,7 @@ use narad_core::node::Node;
 
 use super::advice::{self, Ends};
 use crate::server::pace::Pace;
-use crate::service::{MemberStatus, MemberView, MoveView, Role, Route, TopicView};
+use crate::service::{MemberStatus, MemberView, MoveView, Readiness, Role, Route, TopicView};
 
 pub(super) fn member_view(state: &State, leader: Option<NodeId>, member: &Member) -> MemberView {
     let configuration = state.configuration();
@@ -149,4 +149,15 @@ pub(super) fn route(node: &Node, partition: PartitionId, row: &Assignment) -> Op
         alive: owner.status == Status::Alive,
         moving: row.target.is_some(),
     })
+}
+
+/// Says that waiting is in vain.
+pub(super) fn removed() -> Readiness {
+    let why = "this node was removed from the cluster: it can be stopped and wiped";
+    Readiness { removed: true, ..waiting(why) }
+}
+
+/// Says that a node does not take part, and what it waits for.
+pub(super) fn waiting(what: &str) -> Readiness {
+    Readiness { waiting: Some(what.to_owned()), ..Readiness::default() }
 }

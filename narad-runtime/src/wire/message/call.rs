@@ -40,6 +40,9 @@ pub(crate) struct Reply {
     /// With a capture: what lies beyond the asker's reach, if that is short.
     #[prost(bytes = "bytes", tag = "4")]
     pub(crate) tail: Bytes,
+    /// With `Refused`: what is wrong, for people.
+    #[prost(string, tag = "5")]
+    pub(crate) message: String,
 }
 
 /// Why a call has no answer.
@@ -50,4 +53,5 @@ pub(crate) enum Fault {
     NotUnderstood = 1,
     Dropped = 2,
     TooLong = 3,
+    Refused = 4,
 }

@@ -78,4 +78,5 @@ pub(crate) enum RefusedWhy {
     Busy = 5,
     NotServing = 6,
     WrongIdentity = 7,
+    TakenOut = 8,
 }

@@ -77,15 +77,29 @@ pub(crate) fn future() -> Validity {
 
 /// Dials as a client of the API does, with whatever certificate it has.
 pub(crate) async fn as_client(address: &str, files: &Files) -> TlsStream<TcpStream> {
+    let chain = CertificateDer::pem_file_iter(&files.cert).unwrap().map(Result::unwrap).collect();
+    let config = ClientConfig::builder()
+        .with_root_certificates(roots(files))
+        .with_client_auth_cert(chain, PrivateKeyDer::from_pem_file(&files.key).unwrap())
+        .unwrap();
+    dial(address, config).await
+}
+
+/// Dials under TLS without any certificate.
+pub(crate) async fn as_nobody(address: &str, files: &Files) -> TlsStream<TcpStream> {
+    let config = ClientConfig::builder().with_root_certificates(roots(files)).with_no_client_auth();
+    dial(address, config).await
+}
+
+fn roots(files: &Files) -> RootCertStore {
     let mut roots = RootCertStore::empty();
     for authority in CertificateDer::pem_file_iter(&files.ca).unwrap() {
         roots.add(authority.unwrap()).unwrap();
     }
-    let chain = CertificateDer::pem_file_iter(&files.cert).unwrap().map(Result::unwrap).collect();
-    let config = ClientConfig::builder()
-        .with_root_certificates(roots)
-        .with_client_auth_cert(chain, PrivateKeyDer::from_pem_file(&files.key).unwrap())
-        .unwrap();
+    roots
+}
+
+async fn dial(address: &str, config: ClientConfig) -> TlsStream<TcpStream> {
     let stream = TcpStream::connect(address).await.unwrap();
     let host = ServerName::try_from("localhost").unwrap();
     TlsConnector::from(Arc::new(config)).connect(host, stream).await.unwrap()

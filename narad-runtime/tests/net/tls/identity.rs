@@ -7,14 +7,14 @@ use bytes::Bytes;
 use narad_core::config::Policy;
 use narad_core::ids::{NodeId, StoreUuid};
 use narad_core::peer::{Answer, Request};
-use narad_runtime::net::{CallError, Joiner, Settings, Transport, join};
+use narad_runtime::net::{CallError, Joiner, Settings, Tally, Transport, join};
 use narad_runtime::tls::authority::Validity;
 use narad_runtime::tls::{Fault, Tls, What, Who};
 use narad_runtime::wire::Wire;
 use narad_runtime::wire::frame::Kind;
 use narad_runtime::wire::handshake::{Purpose, Welcome, Why};
 
-use super::certificates::{Set, as_client, future, name, past};
+use super::certificates::{Set, as_client, as_nobody, future, name, past};
 use crate::support::{
     Node, PATIENCE, Raw, Seen, World, echoed, heartbeat, hello, join_request, reaches, within,
 };
@@ -107,6 +107,21 @@ async fn a_clients_certificate_is_none_of_a_node() {
     assert!(refused.message.contains("role admin"), "{refused}");
     assert!(raw.is_closed().await);
     cluster.goes_on().await;
+}
+
+/// No certificate under TLS: the dialer is told so by TLS itself, gets nothing, and is counted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dialer_without_a_certificate_gets_nothing() {
+    let (world, set) = (Arc::new(World::default()), Set::of("prod"));
+    let refused = Tally::default();
+    let counted = Settings { refused: refused.clone(), ..with(set.node("narad-1")) };
+    let mut one = Node::start_with(&world, 1, counted, None).await;
+    let stream = as_nobody(&world.where_is(ONE), &set.files("narad-1")).await;
+    let mut raw = Raw::over(stream);
+    raw.send(Kind::Hello, &hello(TWO, Purpose::Control).to_bytes()).await;
+    assert!(raw.is_closed().await);
+    assert_eq!(refused.all().get(&("peer", "no_certificate")), Some(&1));
+    assert!(one.seen.try_recv().is_err(), "it was heard");
 }
 
 /// No certificate; here because the node was started without TLS.
@@ -203,20 +218,27 @@ async fn a_certificate_outside_its_time_is_refused() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_joiner_gets_only_the_name_of_its_certificate() {
     let (world, set) = (Arc::new(World::default()), Set::of("prod"));
-    let mut one = Node::start_with(&world, 1, with(set.node("narad-1")), None).await;
+    let refused = Tally::default();
+    let counted = Settings { refused: refused.clone(), ..with(set.node("narad-1")) };
+    let mut one = Node::start_with(&world, 1, counted, None).await;
     let address = world.where_is(ONE);
     let joiner = Joiner { cluster: None, store_uuid: StoreUuid(9) };
     // The request asks for narad-9.
     let ask =
         async |tls: Option<&Tls>| join(&address, joiner, &join_request(), PATIENCE, tls).await;
     let (wrong, right) = (set.node("narad-8"), set.node("narad-9"));
-    assert_eq!(ask(Some(&wrong)).await, Err(CallError::Closed));
+    // Whoever is mistaken is told about what, and it is counted.
+    let told = ask(Some(&wrong)).await.expect_err("it was let in").to_string();
+    assert!(told.contains("of node narad-8, not of narad-9"), "{told}");
+    assert_eq!(refused.all().get(&("peer", "wrong_node")), Some(&1));
     assert_eq!(ask(None).await, Err(CallError::Tls(Fault { is_told: false, what: What::NotTls })));
     let stranger = Set::of("prod");
     stranger.trust(&set);
     let told = Fault { is_told: true, what: What::UnknownAuthority };
     assert_eq!(ask(Some(&stranger.node("narad-9"))).await, Err(CallError::Tls(told)));
     assert!(one.seen.try_recv().is_err(), "a joiner was heard");
+    assert_eq!(refused.all().get(&("peer", "unknown_authority")), Some(&1));
+    assert_eq!(refused.all().get(&("peer", "not_tls")), Some(&1));
     let joined = Answer::Joined { node: NodeId(9), peers: Vec::new(), policy: Policy::default() };
     let (answer, ()) = tokio::join!(ask(Some(&right)), async {
         let (from, request, reply) = one.is_asked().await;

@@ -170,6 +170,7 @@ fn every_wait_has_a_text_and_a_remedy() {
             assert!(text.len() > 8 && !text.contains("  ") && !text.ends_with('.'), "{text:?}");
         }
         assert_eq!(first.cause(), Some(cause_of(waiting)));
+        assert_eq!(first.course(), waiting.course(), "{waiting:?}: what is said is what is judged");
         let often = of_progress(&progress(Some(waiting), false), ENDS);
         assert!(often.is_blocked(), "{waiting:?}: {often:?}");
         assert_eq!(often.cause(), first.cause());

@@ -1,3 +1,4 @@
+use narad_core::controller::preflight;
 use narad_core::ids::MoveId;
 
 use super::*;
@@ -33,18 +34,15 @@ pub(in crate::server::node_service) fn moved(
 }
 
 fn leaver() -> Leaver {
-    Leaver {
-        name: name("n4"),
-        status: MemberStatus::Alive,
-        stage: Stage::Leaves,
-        takes_part: true,
-        owned: 2,
-        pinned: 0,
-        inbound: 0,
-        outbound: 2,
-        blockers: Vec::new(),
-        paused: false,
-    }
+    with(leaving())
+}
+
+fn leaving() -> Drain {
+    Drain { stage: Stage::Leaves, takes_part: true, owned: 2, outbound: 2, ..Drain::default() }
+}
+
+fn with(drain: Drain) -> Leaver {
+    Leaver { name: name("n4"), drain }
 }
 
 fn going(bytes: u64) -> Verdict {
@@ -64,32 +62,30 @@ fn judge(leaver: &Leaver, moves: &[MoveView], word: OwnWord) -> Verdict {
     leaver.view(moves, word).verdict.expect("it leaves")
 }
 
-/// What a member that owns nothing any more waits for, in the order in which it does.
+/// What a member that owns nothing any more waits for.
 fn later() -> Vec<(Leaver, OwnWord, Cause)> {
-    let empty = Leaver { owned: 0, outbound: 0, ..leaver() };
+    let empty = Drain { owned: 0, outbound: 0, ..leaving() };
     let word = |backlog, left_behind| OwnWord {
-        backlog: Some(backlog),
-        left_behind: Some(left_behind),
+        left: verdict::OwnWord { backlog: Some(backlog), left_behind: Some(left_behind) },
         bytes: Some(0),
     };
-    let blocker = of_blocker(preflight::Blocker::BelowMinVoters { left: 2, min_voters: 3 }, "n4");
-    let out = Leaver { stage: Stage::DrainedOut, ..empty.clone() };
+    let blocker = preflight::Blocker::BelowMinVoters { left: 2, min_voters: 3 };
+    let out = Drain { stage: Stage::DrainedOut, ..empty.clone() };
     vec![
-        (Leaver { inbound: 1, ..empty.clone() }, word(5, 1), Cause::Inbound),
-        (Leaver { status: MemberStatus::Dead, ..empty.clone() }, word(0, 0), Cause::MemberDead),
-        (Leaver { blockers: vec![blocker], ..out.clone() }, word(0, 0), Cause::BelowMinVoters),
-        (empty.clone(), word(5, 1), Cause::Backlog),
-        (empty.clone(), word(0, 1), Cause::Backlog),
-        (empty, word(0, 0), Cause::Retiring),
-        (out.clone(), word(0, 0), Cause::Retiring),
-        (Leaver { status: MemberStatus::Retired, ..out }, word(0, 0), Cause::Voting),
+        (with(Drain { inbound: 1, ..empty.clone() }), word(5, 1), Cause::Inbound),
+        (with(Drain { life: Life::Dead, ..empty.clone() }), word(0, 0), Cause::MemberDead),
+        (with(Drain { blockers: vec![blocker], ..out.clone() }), word(0, 0), Cause::BelowMinVoters),
+        (with(empty.clone()), word(5, 1), Cause::Backlog),
+        (with(empty.clone()), word(0, 1), Cause::Backlog),
+        (with(empty), word(0, 0), Cause::Retiring),
+        (with(Drain { life: Life::Retired, ..out }), word(0, 0), Cause::Voting),
     ]
 }
 
 /// What a member that still owns partitions waits for.
 fn before() -> Vec<(Leaver, Vec<MoveView>, Cause)> {
-    let dead = Leaver { status: MemberStatus::Dead, ..leaver() };
-    let none = of_blocker(preflight::Blocker::NoReceivers { owned: 2 }, "n4");
+    let dead = with(Drain { life: Life::Dead, ..leaving() });
+    let none = preflight::Blocker::NoReceivers { owned: 2 };
     let promoting =
         |partition| moved(partition, "n4", "n2", Some(advice::starting(&name("n2")).verdict()));
     vec![
@@ -100,9 +96,9 @@ fn before() -> Vec<(Leaver, Vec<MoveView>, Cause)> {
         ),
         (leaver(), vec![moved(2, "n4", "n2", Some(early()))], Cause::Starting),
         (leaver(), vec![moved(2, "n4", "n2", None)], Cause::DestinationSilent),
-        (Leaver { pinned: 2, ..leaver() }, Vec::new(), Cause::Pinned),
-        (Leaver { blockers: vec![none], ..leaver() }, Vec::new(), Cause::NoReceivers),
-        (Leaver { paused: true, ..leaver() }, Vec::new(), Cause::Paused),
+        (with(Drain { pinned: 2, ..leaving() }), Vec::new(), Cause::Pinned),
+        (with(Drain { blockers: vec![none], ..leaving() }), Vec::new(), Cause::NoReceivers),
+        (with(Drain { paused: true, ..leaving() }), Vec::new(), Cause::Paused),
         // Moves of others are none of its business.
         (leaver(), vec![moved(3, "n1", "n2", Some(full()))], Cause::Slots),
         (dead.clone(), vec![promoting(1)], Cause::OwnerDead),
@@ -142,18 +138,11 @@ fn each_step_of_a_decommission_says_what_it_waits_for() {
     assert_eq!(reason, "orders/1: full");
 }
 
-/// Field fault 39: who does not leave has no verdict at all, and a cancelled drain is over at once.
-/// Done is only who has no vote any more.
+/// Field fault 39: who does not leave has no verdict at all. Done is only who has no vote any more.
 #[test]
 fn only_who_is_out_is_done() {
-    let stays = Leaver { stage: Stage::Stays, ..leaver() };
+    let stays = with(Drain { stage: Stage::Stays, ..leaving() });
     assert_eq!(stays.view(&[], OwnWord::default()).verdict, None);
-    let out = Leaver {
-        owned: 0,
-        status: MemberStatus::Retired,
-        takes_part: false,
-        stage: Stage::DrainedOut,
-        ..leaver()
-    };
-    assert!(judge(&out, &[], OwnWord::default()).is_done());
+    let out = Drain { life: Life::Retired, takes_part: false, ..leaving() };
+    assert!(judge(&with(out), &[], OwnWord::default()).is_done());
 }
