@@ -86,6 +86,8 @@
 //! ```
 
 mod builder;
+#[doc(hidden)]
+pub mod decoders;
 mod error;
 mod extents;
 mod follow;
