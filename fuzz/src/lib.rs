@@ -14,6 +14,7 @@
 
 pub mod forge;
 pub mod logs;
+pub mod node;
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};

@@ -5,6 +5,10 @@
 
 #[path = "seeds/disk.rs"]
 mod disk;
+#[path = "seeds/embed.rs"]
+mod embed;
+#[path = "seeds/http.rs"]
+mod http;
 #[path = "seeds/sim.rs"]
 mod sim;
 #[path = "seeds/wire.rs"]
@@ -21,7 +25,7 @@ type Seed = (&'static str, &'static str, Vec<u8>);
 fn every_seed_is_in_the_corpus() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
     let update = std::env::var_os("UPDATE_SEEDS").is_some();
-    let seeds = [wire::seeds(), disk::seeds(), sim::seeds()];
+    let seeds = [wire::seeds(), disk::seeds(), sim::seeds(), http::seeds(), embed::seeds()];
     for (target, name, bytes) in seeds.into_iter().flatten() {
         let path = corpus.join(target).join(name);
         if update {

@@ -37,6 +37,9 @@
 //! | [`Peer`] | your RPC | [`memory::MemoryPeer`] | [`TcpPeer`] |
 //! | [`Clock`](crate::clock::Clock) | a test's | | [`BootClock`](crate::clock::BootClock), the default |
 //!
+//! `RaftMetastore` begins with the replicas that found it; others join, and any of them leaves, while it
+//! runs: `RaftMetastore::join`, `add_learner`, `promote`, `remove`.
+//!
 //! A node with the segment log, tikv Raft and TCP, all in one, is `server::Server` (feature `cli`).
 //!
 //! # What is promised
@@ -86,6 +89,8 @@
 //! ```
 
 mod builder;
+#[doc(hidden)]
+pub mod decoders;
 mod error;
 mod extents;
 mod follow;
@@ -120,7 +125,7 @@ pub use narad::Narad;
 pub use note::BadNote;
 pub use peer::{Inbound, KeptReachable, MESSAGE_BYTES_MAX, Peer, Whom};
 #[cfg(feature = "raft")]
-pub use raft::{RaftMetastore, RaftMetastoreError};
+pub use raft::{MembersError, RaftMetastore, RaftMetastoreError, Replicas};
 pub use seat::Committed;
 #[cfg(feature = "log")]
 pub use segments::SegmentFiles;

@@ -178,18 +178,57 @@ impl std::fmt::Debug for Moment<'_> {
     }
 }
 
-/// Compares a run with its trace, and shows it to an onlooker.
-pub struct Replay<'a, R: BufRead> {
-    recorded: Recorded<R>,
+/// How events are gone through, one by one: where to halt, where to end, and what to tell of each.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stepping {
     /// Where to halt.
     pub breakpoints: Vec<Breakpoint>,
-    /// The last event that is wanted.
+    /// The last event that is wanted, by its number; all of them if there is none.
     pub until: Option<u64>,
     /// Whether to tell what each event changed.
     pub with_changes: bool,
+    /// The world after the last event.
+    before: Option<Vec<(String, String)>>,
+}
+
+impl Stepping {
+    /// Goes by such rules.
+    #[must_use]
+    pub fn new(breakpoints: Vec<Breakpoint>, until: Option<u64>, with_changes: bool) -> Self {
+        Self { breakpoints, until, with_changes, before: None }
+    }
+
+    /// Shows the next event to an onlooker, who may end it; it ends after the last one that is wanted.
+    pub fn show(
+        &mut self,
+        line: &Line,
+        world: &dyn Describe,
+        onlooker: &mut dyn FnMut(Moment<'_>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let mut found = Vec::new();
+        if self.with_changes {
+            let now = world.describe();
+            if let Some(before) = &self.before {
+                found = changes(before, &now);
+            }
+            self.before = Some(now);
+        }
+        let last = self.until.is_some_and(|until| line.n >= until);
+        // Every breakpoint counts, so none is skipped once another has hit.
+        let hits = self.breakpoints.iter_mut().filter_map(|point| point.hits(line).then_some(()));
+        let halt = hits.count() > 0 || last;
+        onlooker(Moment { line, changes: found, halt, world })?;
+        if last { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+/// Compares a run with its trace, and shows it to an onlooker.
+pub struct Replay<'a, R: BufRead> {
+    recorded: Recorded<R>,
+    /// How its events are gone through.
+    pub stepping: Stepping,
     /// Told of every event; may end it.
     pub onlooker: &'a mut dyn FnMut(Moment<'_>) -> ControlFlow<()>,
-    before: Option<Vec<(String, String)>>,
     lines: u64,
     difference: Option<Difference>,
     error: Option<TraceError>,
@@ -218,11 +257,8 @@ impl<'a, R: BufRead> Replay<'a, R> {
     ) -> Self {
         Self {
             recorded,
-            breakpoints: Vec::new(),
-            until: None,
-            with_changes: false,
+            stepping: Stepping::default(),
             onlooker,
-            before: None,
             lines: 0,
             difference: None,
             error: None,
@@ -264,20 +300,7 @@ impl<R: BufRead> Watch for Replay<'_, R> {
             return ControlFlow::Break(());
         }
         self.lines += 1;
-        let mut found = Vec::new();
-        if self.with_changes {
-            let now = world.describe();
-            if let Some(before) = &self.before {
-                found = changes(before, &now);
-            }
-            self.before = Some(now);
-        }
-        let last = self.until.is_some_and(|until| line.n >= until);
-        // Every breakpoint counts, so none is skipped once another has hit.
-        let hits = self.breakpoints.iter_mut().filter_map(|point| point.hits(line).then_some(()));
-        let halt = hits.count() > 0 || last;
-        (self.onlooker)(Moment { line, changes: found, halt, world })?;
-        if last { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        self.stepping.show(line, world, self.onlooker)
     }
 }
 

@@ -140,8 +140,10 @@ impl Ledger {
             .map_err(|source| LedgerError::Unreadable { index, source })?;
         let folded = match &record {
             Record::Found(policy) if index == LogIndex(1) => {
-                self.state.skip(index)?;
-                let parts = Parts { policy: policy.clone(), ..self.state.to_parts() };
+                // Of a policy that no state may have nothing must be left.
+                let mut founded = self.state.clone();
+                founded.skip(index)?;
+                let parts = Parts { policy: policy.clone(), ..founded.to_parts() };
                 self.state = State::from_parts(parts)
                     .map_err(|error| LedgerError::Snapshot { reason: error.to_string() })?;
                 Folded::Done

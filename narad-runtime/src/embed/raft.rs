@@ -1,15 +1,18 @@
-//! The default metastore: tikv Raft among a fixed set of nodes, each with a replica of its own.
+//! The default metastore: tikv Raft among nodes that have a replica each.
 //!
 //! A record is an entry of the Raft log; its index is the number of records up to it, since Raft has
 //! entries of its own in between. A proposal at a node that does not lead is passed on to the one that
-//! does.
+//! does. Who the replicas are is in the log too: an entry that changes it names them and says where
+//! they are reached.
 
-use std::collections::BTreeMap;
+mod members;
+mod replica;
+
 use std::fmt;
 use std::io;
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::time::{Duration, Instant};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -18,12 +21,13 @@ use prost::Message as _;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
+use self::members::{Change, KeptRoster, Roster, Verdict};
+pub use self::members::{MembersError, Replicas};
+use self::replica::{Asked, Kept, NotLeader, Replica, Told, load};
 use super::memory::MemoryMetastore;
 use super::metastore::{DECISION_BYTES_MAX, Metastore, Proposed, Watch};
 use super::peer::{Inbound, KeptReachable, Peer, Whom};
-use crate::raft::{
-    Committed, Loaded, Outgoing, Output, Raft, RaftConfig, RaftError, RaftStore, ReadId,
-};
+use crate::raft::{Loaded, Raft, RaftConfig, RaftError, RaftStore};
 
 /// How long a call may take.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -31,6 +35,8 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const RAFT: u8 = 0;
 /// It is a proposal that is passed on.
 const PROPOSE: u8 = 1;
+/// It is a change of the replicas that is passed on.
+const CHANGE: u8 = 2;
 
 /// A replica of a metastore, on a thread of its own, until it is dropped.
 pub struct RaftMetastore {
@@ -49,22 +55,24 @@ impl fmt::Debug for RaftMetastore {
 /// The other replicas.
 struct Way {
     me: NodeId,
-    voters: BTreeMap<NodeId, Whom>,
+    roster: Arc<Mutex<Roster>>,
     peer: Arc<dyn Peer>,
 }
 
-/// Something that reaches the thread.
-enum Told {
-    Message { from: NodeId, bytes: Bytes },
-    Propose { record: Bytes, reply: oneshot::Sender<Result<LogIndex, NotLeader>> },
-    Barrier { reply: oneshot::Sender<LogIndex> },
-    Unreachable(NodeId),
-    SnapshotSent { to: NodeId, arrived: bool },
-    Stop,
+impl Way {
+    fn roster(&self) -> MutexGuard<'_, Roster> {
+        lock(&self.roster)
+    }
+
+    fn whom(&self, node: NodeId) -> Option<Whom> {
+        self.roster().whom(node).cloned()
+    }
 }
 
-/// A replica does not lead, so the record is in no log.
-struct NotLeader(Option<NodeId>);
+/// Nothing under this mutex is left half done by a panic.
+fn lock(roster: &Mutex<Roster>) -> MutexGuard<'_, Roster> {
+    roster.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Why a replica does not start.
 #[derive(Debug, thiserror::Error)]
@@ -73,8 +81,8 @@ pub enum RaftMetastoreError {
     /// Raft, or the store under it, failed.
     #[error(transparent)]
     Raft(#[from] RaftError),
-    /// The replica is none of the voters.
-    #[error("{0} is none of the voters: name it among them")]
+    /// The replica is none of those that found the cluster.
+    #[error("{0} is none of the voters: name it among them, or have it join")]
     NoVoter(NodeId),
     /// The transport does not start.
     #[error("the transport does not start: {0}")]
@@ -85,9 +93,14 @@ pub enum RaftMetastoreError {
 }
 
 impl RaftMetastore {
-    /// Starts a replica on the tokio runtime that the caller runs on. `voters` are all replicas, the
-    /// same at each of them and for ever; `life` is a number that no earlier start of this one used. The
-    /// transport is the replica's own, not the one that is given to [`Narad`](super::Narad).
+    /// How long a change of the replicas may take: a new one has to catch up meanwhile.
+    const CHANGE_PATIENCE: Duration = Duration::from_secs(10);
+
+    /// Starts a replica that founds the cluster with others, on the tokio runtime that the caller runs
+    /// on; or starts it again. `voters` are all that found it, the same at each of them; when one is
+    /// started again, they are those that it can ask where the others are, and whose addresses may be
+    /// new. `life` is a number that no earlier start of this one used. The transport is the replica's
+    /// own, not the one that is given to [`Narad`](super::Narad).
     ///
     /// # Errors
     ///
@@ -107,25 +120,101 @@ impl RaftMetastore {
         let own = voters.iter().find(|voter| voter.node == me).cloned();
         let own = own.ok_or(RaftMetastoreError::NoVoter(me))?;
         if store.load().map_err(RaftError::from)? == Loaded::empty(me) {
-            Raft::bootstrap(&mut store, &ids, Kept::default().encode_to_vec())?;
+            let kept = Kept::of(KeptRoster::of_founders(&voters));
+            Raft::bootstrap(&mut store, &ids, kept.encode_to_vec())?;
         }
+        Self::open(own, voters, life, store, peer).await
+    }
+
+    /// Starts a replica of a cluster that others have founded, or starts it again. On an empty store it
+    /// knows nothing until it was [added](Self::add_learner). `others` are those that may lead:
+    /// [`replicas`](Self::replicas) of any of them tells.
+    ///
+    /// # Errors
+    ///
+    /// See [`RaftMetastoreError`].
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime.
+    ///
+    /// # Examples
+    ///
+    /// A second replica, and then the first one leaves:
+    ///
+    /// ```
+    /// use narad_core::ids::{Name, NodeId};
+    /// use narad_runtime::embed::memory::MemoryPeer;
+    /// use narad_runtime::embed::{RaftMetastore, Whom};
+    /// use narad_runtime::raft::MemStore;
+    ///
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let whom = |n, name| Ok::<_, Box<dyn std::error::Error>>(Whom {
+    ///     node: NodeId(n),
+    ///     name: Name::new(name)?,
+    ///     address: String::new(),
+    /// });
+    /// let (a, b) = (whom(1, "a")?, whom(2, "b")?);
+    /// let network = MemoryPeer::default();
+    /// let store = MemStore::new(a.node);
+    /// let first = RaftMetastore::start(a.node, vec![a], 1, store, network.another()).await?;
+    ///
+    /// let (store, others) = (MemStore::new(b.node), first.replicas().all());
+    /// let second = RaftMetastore::join(b.clone(), others, 1, store, network.another()).await?;
+    /// first.add_learner(b.clone()).await?;
+    /// first.promote(b.node).await?;
+    /// second.remove(NodeId(1)).await?;
+    /// assert_eq!(second.replicas().all(), [b]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn join<S: RaftStore + 'static>(
+        own: Whom,
+        others: Vec<Whom>,
+        life: u64,
+        store: S,
+        peer: impl Peer,
+    ) -> Result<Self, RaftMetastoreError> {
+        let mut given = others;
+        given.retain(|other| other.node != own.node);
+        given.push(own.clone());
+        Self::open(own, given, life, store, peer).await
+    }
+
+    async fn open<S: RaftStore + 'static>(
+        own: Whom,
+        given: Vec<Whom>,
+        life: u64,
+        store: S,
+        peer: impl Peer,
+    ) -> Result<Self, RaftMetastoreError> {
+        let me = own.node;
         let config = RaftConfig {
             entry_bytes_max: 2 * DECISION_BYTES_MAX as u64,
             ..RaftConfig::new(me, life)
         };
         let (raft, restored) = Raft::open(config, store)?;
         let decided = MemoryMetastore::default();
+        let roster = Arc::new(Mutex::new(Roster::new(given)));
+        let (told, letters) = channel();
+        let (inbox, known) = (told.clone(), Arc::clone(&roster));
+        let (inbound, reachable) = Inbound::to_function(own, move |from, message| {
+            let (inbox, removed) = (inbox.clone(), lock(&known).was_removed(from));
+            async move {
+                if removed {
+                    answer_removed(from, message)
+                } else {
+                    answer(from, message, inbox).await
+                }
+            }
+        });
+        let way = Arc::new(Way { me, roster, peer: Arc::new(peer) });
         let mut applied = LogIndex(0);
         if let Some(restored) = restored {
             applied = restored.index;
-            load(&decided, &restored.data);
+            load(&decided, &way, restored);
         }
-        let (told, letters) = channel();
-        let inbox = told.clone();
-        let (inbound, reachable) =
-            Inbound::to_function(own, move |from, message| answer(from, message, inbox.clone()));
-        let voters = voters.into_iter().map(|voter| (voter.node, voter)).collect();
-        let way = Arc::new(Way { me, voters, peer: Arc::new(peer) });
         way.peer.start(inbound).await.map_err(RaftMetastoreError::Peer)?;
         let replica = Replica {
             raft,
@@ -135,8 +224,7 @@ impl RaftMetastore {
             runtime: Handle::current(),
             decided: decided.clone(),
             applied,
-            proposals: BTreeMap::new(),
-            barriers: BTreeMap::new(),
+            asked: Asked::default(),
             life,
             sequence: 0,
         };
@@ -146,6 +234,82 @@ impl RaftMetastore {
             }
         })?;
         Ok(Self { told, decided, way, _reachable: reachable })
+    }
+
+    /// Returns the replicas as this one knows them: it may not have heard of the last change yet.
+    pub fn replicas(&self) -> Replicas {
+        self.way.roster().replicas()
+    }
+
+    /// Adds a replica that has been [joined](Self::join), as one that receives every record and does not
+    /// count. Asked for again, it is done already. May be asked of any replica.
+    ///
+    /// # Errors
+    ///
+    /// [`MembersError::Refused`] of an id that another replica has or once had, since whoever comes back
+    /// without its log would contradict what it has acknowledged; [`MembersError::NotNow`].
+    pub async fn add_learner(&self, whom: Whom) -> Result<(), MembersError> {
+        self.change(&Change::Add(whom)).await
+    }
+
+    /// Gives a learner a vote, once it has caught up. Asked for again, it is done already. May be asked
+    /// of any replica.
+    ///
+    /// # Errors
+    ///
+    /// [`MembersError::Refused`] of who is no replica; [`MembersError::NotNow`] while the learner is
+    /// behind, or does not answer.
+    pub async fn promote(&self, learner: NodeId) -> Result<(), MembersError> {
+        self.change(&Change::Promote(learner)).await
+    }
+
+    /// Takes a replica out, for good: its id does not come back. Asked for again, it is done already.
+    /// May be asked of any replica, also of the one that leaves, which may be the one that leads. Stop it
+    /// afterwards, and do so before its store is deleted.
+    ///
+    /// # Errors
+    ///
+    /// [`MembersError::Refused`] of the last voter; [`MembersError::NotNow`] while of the voters that
+    /// would be left no majority answers, since nothing could ever be decided then.
+    pub async fn remove(&self, replica: NodeId) -> Result<(), MembersError> {
+        self.change(&Change::Remove(replica)).await
+    }
+
+    /// Asks for a change until it is so, is refused, or took too long.
+    async fn change(&self, change: &Change) -> Result<(), MembersError> {
+        const PAUSE: Duration = Duration::from_millis(50);
+        let until = tokio::time::Instant::now() + Self::CHANGE_PATIENCE;
+        loop {
+            let reason = match self.change_once(change).await {
+                Some(Verdict::Done) => return Ok(()),
+                Some(Verdict::Refused(reason)) => return Err(MembersError::Refused { reason }),
+                Some(Verdict::Later(reason)) => reason,
+                Some(Verdict::NotLeader(_)) => "there is no leader now".to_owned(),
+                None => "the leader does not answer".to_owned(),
+            };
+            if tokio::time::Instant::now() >= until {
+                return Err(MembersError::NotNow { reason });
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// Asks the leader; `None` if there is no answer.
+    async fn change_once(&self, change: &Change) -> Option<Verdict> {
+        let leader = match Self::change_here(&self.told, change.clone()).await? {
+            Verdict::NotLeader(Some(leader)) if leader != self.way.me => leader,
+            verdict => return Some(verdict),
+        };
+        let whom = self.way.whom(leader)?;
+        let message = framed(CHANGE, &change.encode(&[]));
+        let passed = tokio::time::timeout(PATIENCE, self.way.peer.call(&whom, message)).await;
+        Verdict::decode(&passed.ok()?.ok()?)
+    }
+
+    async fn change_here(told: &Sender<Told>, change: Change) -> Option<Verdict> {
+        let (reply, answered) = oneshot::channel();
+        told.send(Told::Change { change, reply }).ok()?;
+        tokio::time::timeout(PATIENCE, answered).await.ok()?.ok()
     }
 
     /// Proposes here, or says who leads.
@@ -177,11 +341,11 @@ impl Metastore for RaftMetastore {
             Some(Ok(index)) => return Proposed::Applied(index),
             Some(Err(NotLeader(leader))) => leader.filter(|leader| *leader != self.way.me),
         };
-        let Some(whom) = leader.and_then(|leader| self.way.voters.get(&leader)) else {
+        let Some(whom) = leader.and_then(|leader| self.way.whom(leader)) else {
             return Proposed::Rejected { reason: "there is no leader now".to_owned() };
         };
         let message = framed(PROPOSE, &record);
-        let passed = tokio::time::timeout(PATIENCE, self.way.peer.call(whom, message)).await;
+        let passed = tokio::time::timeout(PATIENCE, self.way.peer.call(&whom, message)).await;
         let Ok(Ok(answer)) = passed else { return Proposed::Unknown };
         let Some(index) = answer.first_chunk::<8>().map(|bytes| u64::from_le_bytes(*bytes)) else {
             return Proposed::Unknown;
@@ -222,6 +386,24 @@ async fn answer(from: NodeId, mut message: Bytes, told: Sender<Told>) -> Option<
             let index = proposed.map_or(LogIndex(0), |index| index);
             Some(Bytes::copy_from_slice(&index.0.to_le_bytes()))
         }
+        CHANGE => {
+            let (change, _) = Change::decode(message.split_off(1))?;
+            Some(RaftMetastore::change_here(&told, change).await?.encode())
+        }
+        _ => None,
+    }
+}
+
+/// Answers a replica that was taken out, and may not know.
+fn answer_removed(from: NodeId, mut message: Bytes) -> Option<Bytes> {
+    match message.first().copied()? {
+        PROPOSE => Some(Bytes::from_static(&[0; 8])),
+        CHANGE => {
+            let (change, _) = Change::decode(message.split_off(1))?;
+            let refused = || Verdict::Refused(format!("{from} is no replica any more"));
+            let is_so = change == Change::Remove(from);
+            Some(if is_so { Verdict::Done } else { refused() }.encode())
+        }
         _ => None,
     }
 }
@@ -230,164 +412,4 @@ fn framed(kind: u8, bytes: &[u8]) -> Bytes {
     let mut message = vec![kind];
     message.extend_from_slice(bytes);
     message.into()
-}
-
-/// What the thread has.
-struct Replica<S: RaftStore> {
-    raft: Raft<S>,
-    letters: Receiver<Told>,
-    told: Sender<Told>,
-    way: Arc<Way>,
-    runtime: Handle,
-    decided: MemoryMetastore,
-    applied: LogIndex,
-    proposals: BTreeMap<Bytes, oneshot::Sender<Result<LogIndex, NotLeader>>>,
-    barriers: BTreeMap<ReadId, oneshot::Sender<LogIndex>>,
-    life: u64,
-    sequence: u64,
-}
-
-impl<S: RaftStore> Replica<S> {
-    const TICK: Duration = Duration::from_millis(50);
-    const LETTERS_MAX: usize = 256;
-
-    fn run(mut self) -> Result<(), RaftError> {
-        let mut next_tick = Instant::now() + Self::TICK;
-        loop {
-            let pause = next_tick.saturating_duration_since(Instant::now());
-            match self.letters.recv_timeout(pause) {
-                Ok(Told::Stop) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
-                Ok(told) => self.take(told),
-                Err(RecvTimeoutError::Timeout) => {}
-            }
-            for _ in 0..Self::LETTERS_MAX {
-                match self.letters.try_recv() {
-                    Ok(Told::Stop) => return Ok(()),
-                    Ok(told) => self.take(told),
-                    Err(_) => break,
-                }
-            }
-            if Instant::now() >= next_tick {
-                // A thread that slept ticks once: Raft must not count sleep as silence of its peers.
-                next_tick = Instant::now() + Self::TICK;
-                self.raft.tick();
-                self.proposals.retain(|_, reply| !reply.is_closed());
-                let gone = self.barriers.extract_if(.., |_, reply| reply.is_closed());
-                let gone: Vec<ReadId> = gone.map(|(read, _)| read).collect();
-                for read in gone {
-                    self.raft.cancel_read(read);
-                }
-            }
-            self.proceed()?;
-        }
-    }
-
-    fn take(&mut self, told: Told) {
-        match told {
-            Told::Message { from, bytes } => {
-                if let Err(error) = self.raft.step(from, &bytes)
-                    && !error.is_expected()
-                {
-                    tracing::warn!(%from, %error, "dropped a raft message");
-                }
-            }
-            Told::Propose { record, reply } => {
-                self.sequence += 1;
-                let tag = [self.way.me.0, self.life, self.sequence];
-                let tag: Vec<u8> = tag.iter().flat_map(|number| number.to_le_bytes()).collect();
-                match self.raft.propose(tag.clone(), record.to_vec()) {
-                    Ok(()) => drop(self.proposals.insert(tag.into(), reply)),
-                    // Whoever asked may be gone.
-                    Err(_) => drop(reply.send(Err(NotLeader(self.raft.leadership().leader)))),
-                }
-            }
-            Told::Barrier { reply } => {
-                let read = self.raft.read_index();
-                self.barriers.insert(read, reply);
-            }
-            Told::Unreachable(peer) => self.raft.report_unreachable(peer),
-            Told::SnapshotSent { to, arrived } => self.raft.report_snapshot(to, arrived),
-            Told::Stop => {}
-        }
-    }
-
-    /// Runs Raft until it has nothing more to give.
-    fn proceed(&mut self) -> Result<(), RaftError> {
-        let mut out = Output::default();
-        loop {
-            self.raft.ready(&mut out)?;
-            if let Some(restored) = out.restored.take() {
-                self.applied = restored.index;
-                load(&self.decided, &restored.data);
-            }
-            for committed in out.committed.drain(..) {
-                self.applied = committed.index();
-                if let Committed::Entry { context, data, .. } = committed {
-                    let index = self.decided.push(data);
-                    if let Some(reply) = self.proposals.remove(&context) {
-                        // Whoever asked may be gone.
-                        drop(reply.send(Ok(index)));
-                    }
-                }
-            }
-            for (read, _) in out.reads.drain(..) {
-                if let Some(reply) = self.barriers.remove(&read) {
-                    // Whoever asked may be gone.
-                    let _ = reply.send(self.decided.last());
-                }
-            }
-            for message in out.messages.drain(..) {
-                self.send(message);
-            }
-            if out.wants_snapshot {
-                let offered = self.raft.offer_snapshot(self.applied, self.kept().encode_to_vec());
-                if let Err(error) = offered {
-                    tracing::debug!(%error, "no snapshot was taken");
-                }
-            }
-            if !out.more {
-                return Ok(());
-            }
-        }
-    }
-
-    fn kept(&self) -> Kept {
-        let (first, state, records) = self.decided.parts();
-        Kept { first: first.0, state, records }
-    }
-
-    fn send(&self, message: Outgoing) {
-        let Outgoing { to, bytes, is_snapshot } = message;
-        let (way, told) = (Arc::clone(&self.way), self.told.clone());
-        self.runtime.spawn(async move {
-            let Some(whom) = way.voters.get(&to) else { return };
-            let sent = way.peer.call(whom, framed(RAFT, &bytes));
-            let arrived = tokio::time::timeout(PATIENCE, sent).await.is_ok_and(|sent| sent.is_ok());
-            // A replica that has ended needs to be told nothing.
-            if is_snapshot {
-                drop(told.send(Told::SnapshotSent { to, arrived }));
-            } else if !arrived {
-                drop(told.send(Told::Unreachable(to)));
-            }
-        });
-    }
-}
-
-/// Takes over what a snapshot holds.
-fn load(decided: &MemoryMetastore, data: &[u8]) {
-    match Kept::decode(data) {
-        Ok(kept) => decided.replace(LogIndex(kept.first), kept.state, kept.records),
-        Err(error) => tracing::error!(%error, "a snapshot of the metastore cannot be read"),
-    }
-}
-
-/// What a snapshot of Raft holds.
-#[derive(Clone, PartialEq, prost::Message)]
-struct Kept {
-    #[prost(uint64, tag = "1")]
-    first: u64,
-    #[prost(bytes = "bytes", optional, tag = "2")]
-    state: Option<Bytes>,
-    #[prost(bytes = "bytes", repeated, tag = "3")]
-    records: Vec<Bytes>,
 }

@@ -273,7 +273,10 @@ fn hello(token: u128, me: NodeId) -> Vec<u8> {
     hello
 }
 
-async fn read_hello(reader: &mut (impl AsyncRead + Unpin), token: u128) -> io::Result<NodeId> {
+pub(super) async fn read_hello(
+    reader: &mut (impl AsyncRead + Unpin),
+    token: u128,
+) -> io::Result<NodeId> {
     let mut hello = [0; 32];
     reader.read_exact(&mut hello).await?;
     let known = self::hello(token, NodeId(0));
@@ -298,7 +301,7 @@ async fn write_frame(
     writer.write_all(message).await
 }
 
-async fn read_frame(reader: &mut (impl AsyncRead + Unpin)) -> io::Result<(u64, Bytes)> {
+pub(super) async fn read_frame(reader: &mut (impl AsyncRead + Unpin)) -> io::Result<(u64, Bytes)> {
     let length = reader.read_u32_le().await?;
     let call = reader.read_u64_le().await?;
     let length = usize::try_from(length).ok().filter(|length| *length <= MESSAGE_BYTES_MAX + 1);

@@ -19,7 +19,7 @@ use super::table::plural;
 use super::{ExitCode, Failure, Global};
 use crate::guard::quietly;
 use crate::lab::Describe;
-use crate::replay::{Breakpoint, Moment, changes};
+use crate::replay::Stepping;
 use crate::trace::{Kind, Line};
 
 /// The version of the format.
@@ -103,13 +103,10 @@ pub(super) fn run(
     let mut course = Course {
         head,
         session,
-        breakpoints: args.break_on,
-        until: args.until,
-        with_changes: args.diff,
+        stepping: Stepping::new(args.break_on, args.until, args.diff),
         began_us: micros(journal.beginning.at),
         n: 0,
         phase: None,
-        before: None,
         difference: None,
     };
     let driven = quietly(|| {
@@ -159,13 +156,10 @@ pub(super) fn run(
 struct Course<'a, 'b> {
     head: &'a Head,
     session: &'a mut Session<'b>,
-    breakpoints: Vec<Breakpoint>,
-    until: Option<u64>,
-    with_changes: bool,
+    stepping: Stepping,
     began_us: u64,
     n: u64,
     phase: Option<narad_core::mover::Phase>,
-    before: Option<Vec<(String, String)>>,
     difference: Option<String>,
 }
 
@@ -221,19 +215,8 @@ impl Course<'_, '_> {
             text,
         };
         self.n += 1;
-        let mut found = Vec::new();
-        if self.with_changes {
-            let now = world.describe();
-            if let Some(before) = &self.before {
-                found = changes(before, &now);
-            }
-            self.before = Some(now);
-        }
-        let last = self.until.is_some_and(|until| line.n >= until);
-        let hits = self.breakpoints.iter_mut().filter_map(|point| point.hits(&line).then_some(()));
-        let halt = hits.count() > 0 || last;
-        self.session.see(Moment { line: &line, changes: found, halt, world })?;
-        if last { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        let session = &mut *self.session;
+        self.stepping.show(&line, world, &mut |moment| session.see(moment))
     }
 }
 

@@ -16,7 +16,7 @@ use crate::guard;
 use crate::lab::{Laboratory, Stop, Watch};
 use crate::outcome::Verdict;
 use crate::record::{Recorded, TraceError};
-use crate::replay::{Breakpoint, Change, Difference, Moment, Replay};
+use crate::replay::{Breakpoint, Change, Difference, Moment, Replay, Stepping};
 use crate::trace::{Kind, Line};
 
 /// Longest first line: a whole scenario, or a whole configuration.
@@ -110,9 +110,7 @@ pub(super) fn run<L: Laboratory>(
     let mut session = Session::new(&args, global.is_json(), terminal);
     let mut onlooker = |moment: Moment<'_>| session.see(moment);
     let mut replay = Replay::new(recorded, &mut onlooker);
-    replay.breakpoints = args.break_on;
-    replay.until = args.until;
-    replay.with_changes = args.diff;
+    replay.stepping = Stepping::new(args.break_on, args.until, args.diff);
     let watch = Some(&mut replay as &mut dyn Watch);
     let finished = guard::run(lab, &scenario, header.seed, watch, Stop::when(&interrupt));
     let replayed = replay.finish(finished.complete).map_err(bad)?;
