@@ -57,6 +57,7 @@
 //! # Ok::<(), narad_runtime::log::LogError>(())
 //! ```
 
+mod altered;
 mod append;
 pub(crate) mod check;
 pub(crate) mod envelope;
@@ -81,6 +82,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use narad_core::ids::{Epoch, LogGeneration, Offset};
 use narad_core::partition::Checksum;
 
+pub use altered::Altered;
 pub use append::Appended;
 pub use check::Damage;
 pub use envelope::FormatError;

@@ -17,6 +17,7 @@ mod tests;
 mod watch;
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::{Arc, PoisonError};
 use std::task::Waker;
 
@@ -367,6 +368,34 @@ impl Slot {
         inner.consumers.see(&*log);
         self.release(inner);
         Ok(Some(retained?))
+    }
+
+    /// Has altered segments that hold some of these offsets moved as they are from now on, if nobody
+    /// waits for what is damaged in them any more (`case_048`). Returns how many they were; `None` if
+    /// that may not be now, since the partition is frozen or not served here.
+    ///
+    /// # Errors
+    ///
+    /// If no log is open, or the log fails.
+    pub fn settle_damage(&self, offsets: &Range<Offset>) -> Result<Option<usize>, SlotError> {
+        let log = self.lock().open_log()?;
+        let mut altered = log.find_altered(offsets)?;
+        let position = self.position()?;
+        let committed = position.committed.unwrap_or_default();
+        let is_acked = |offset: &Offset| {
+            *offset < committed || position.acked_ahead.binary_search(offset).is_ok()
+        };
+        altered.retain(|one| one.damage.iter().all(is_acked));
+        if altered.is_empty() {
+            return Ok(Some(0));
+        }
+        let inner = self.lock();
+        if !inner.gate.may_mutate() {
+            return Ok(None);
+        }
+        log.describe_anew(&altered)?;
+        drop(inner);
+        Ok(Some(altered.len()))
     }
 
     /// Returns whether a record that is durable would be acknowledged now.

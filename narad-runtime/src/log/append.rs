@@ -55,6 +55,13 @@ impl Writer {
         }
     }
 
+    /// Takes another checksum for that of its bytes so far, if it writes to this segment.
+    pub(super) fn go_on_from(&mut self, base: Offset, checksum: Checksum) {
+        if self.base == base {
+            self.checksum = checksum.0;
+        }
+    }
+
     fn poison(&mut self, error: &DiskError) {
         self.poison = Some(error.to_string());
     }

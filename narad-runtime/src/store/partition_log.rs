@@ -1,13 +1,14 @@
 //! The seam between a partition's gate and its log.
 
 use std::fmt;
+use std::ops::Range;
 
 use narad_core::ids::{Digest, Epoch, Incarnation, LogGeneration, Offset};
 use narad_core::partition::{Listing, Position, Staged};
 
 use crate::copy::ExtentFile;
 use crate::log::{
-    Appended, Bounds, LogError, Record, Recovery, Retained, Retention, SegmentLog, Upto,
+    Altered, Appended, Bounds, LogError, Record, Recovery, Retained, Retention, SegmentLog, Upto,
 };
 
 /// One partition's log, open for its owner, for consumers and as the source of a copy.
@@ -136,6 +137,22 @@ pub trait PartitionLog: Send + Sync + fmt::Debug {
     /// If the disk fails.
     fn retain(&self, keep: &Retention, now_ms: i64) -> Result<Retained, LogError>;
 
+    /// Reads the segments that have some of these offsets; returns those whose bytes are not what was
+    /// appended.
+    ///
+    /// # Errors
+    ///
+    /// If the disk fails.
+    fn find_altered(&self, offsets: &Range<Offset>) -> Result<Vec<Altered>, LogError>;
+
+    /// Lists altered segments from now on as they are, durably, so that they can be moved
+    /// (`case_048`). Not to be called while the partition is frozen: the capture says what they are.
+    ///
+    /// # Errors
+    ///
+    /// If the disk fails.
+    fn describe_anew(&self, altered: &[Altered]) -> Result<(), LogError>;
+
     /// Gives the directory free; every later call but this one fails.
     ///
     /// # Errors
@@ -216,6 +233,14 @@ impl PartitionLog for SegmentLog {
 
     fn retain(&self, keep: &Retention, now_ms: i64) -> Result<Retained, LogError> {
         self.drop_old(keep, now_ms)
+    }
+
+    fn find_altered(&self, offsets: &Range<Offset>) -> Result<Vec<Altered>, LogError> {
+        self.find_altered(offsets)
+    }
+
+    fn describe_anew(&self, altered: &[Altered]) -> Result<(), LogError> {
+        self.describe_anew(altered)
     }
 
     fn close(&self) -> Result<(), LogError> {

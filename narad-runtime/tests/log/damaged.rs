@@ -9,8 +9,8 @@ use narad_runtime::disk::{Disk as _, MemDisk, Open};
 use narad_runtime::store::{PartitionStore, Refusal, StoreError, What};
 
 use crate::world::{
-    P, attempt, boundary, bytes, checkpoint, list, manifest, new_store, pull, refusal, relocate,
-    segment, source, staging, visible,
+    P, attempt, boundary, bytes, checkpoint, list, manifest, new_store, pull, record, refusal,
+    relocate, segment, source, staging, visible,
 };
 
 /// R21, H16, `case_049`: a copy that was corrupted, cut or robbed of a segment is refused, in this
@@ -100,6 +100,41 @@ fn damage_at_the_source_is_copied_as_it_is() {
         assert_eq!(copy.bounds().end, log.bounds().end);
         assert_eq!(copy.digest(), log.digest());
     }
+}
+
+/// `case_048`, field fault 13: a log goes on saying what was appended, so that a copy of what is there
+/// instead is refused; once the damage is settled, it says what is there, of a growing segment too that
+/// has grown meanwhile, and after a restart.
+#[test]
+fn settled_damage_moves_as_it_is() {
+    let (disk, store, log) = source(12, 12);
+    let born = Attempt::birth(NodeId(1));
+    let dir = Path::new("partitions/7/2").join(born.to_string());
+    let listed = list(&*log, &[]);
+    let growing = listed.extents.last().expect("some").base;
+    assert!(growing > Offset(0), "there is a sealed one");
+    for base in [Offset(0), growing] {
+        disk.rot(&segment(&dir, base.0), 90, 8);
+    }
+    assert_eq!(list(&*log, &[]).extents, listed.extents);
+
+    let altered = log.find_altered(&(Offset(0)..Offset(1))).expect("readable");
+    let [first] = altered.as_slice() else { panic!("{altered:?}") };
+    assert_eq!((first.base, first.damage.as_slice()), (Offset(0), [Offset(0)].as_slice()));
+    let altered = log.find_altered(&(Offset(0)..Offset(12))).expect("readable");
+    assert_eq!(altered.iter().map(|one| one.base).collect::<Vec<_>>(), [Offset(0), growing]);
+    log.append(&[record(0)], log.bounds().epoch).expect("works");
+    log.describe_anew(&altered).expect("works");
+    assert_eq!(log.find_altered(&(Offset(0)..Offset(13))).expect("readable"), []);
+    log.append(&[record(1)], log.bounds().epoch).expect("works");
+    log.expose(log.bounds().end).expect("durable");
+
+    let copy = relocate(&*log, &new_store(&MemDisk::new()), attempt(7, 0));
+    assert_eq!((copy.digest(), copy.bounds().end), (log.digest(), Offset(14)));
+    let settled = list(&*log, &[]).extents;
+    log.close().expect("works");
+    let again = store.open(P, born).expect("opens");
+    assert_eq!(list(&*again, &[]).extents, settled);
 }
 
 /// H13, R42, R65: without a source the copy must be contiguous and reach the high watermark; a torn

@@ -19,6 +19,8 @@ impl World {
         let Some(slot) = process.broker.find(partition).map(|seat| seat.slot) else { return };
         let Some((epoch, from, to)) = first_damage(&slot) else { return };
         let Some(end) = give_up(&slot, epoch, from, to) else { return };
+        // What cannot be settled now, is when the next damage is given up.
+        drop(slot.settle_damage(&(from..end)));
         self.recorder.count_many("skipped", end.0 - from.0);
         self.all_acked(machine, &slot, partition, epoch, from..end);
         self.news(partition);

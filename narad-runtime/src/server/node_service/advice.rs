@@ -167,8 +167,9 @@ pub(super) fn of_waiting(waiting: Waiting, ends: Ends<'_>) -> Advice {
             Cause::Damaged,
             format!("segment {base} of {partition} is damaged on {from}, at byte {position}"),
             format!(
-                "put that segment back from a backup of {from}, or delete what is damaged with its \
-                 topic; {from} goes on serving the rest, and other moves go on"
+                "put that segment back from a backup of {from}, or give up what is damaged: narad topic \
+                 skip, and the segment moves as it is; {from} goes on serving the rest, and other moves \
+                 go on"
             ),
         ),
         Waiting::FreezeDuty => Advice::passes(

@@ -98,10 +98,22 @@ impl NodeService {
     ) -> Result<Skipped, ServiceError> {
         let place = self.place(topic, partition).await?;
         let seat = self.seat(&place)?;
-        let skipped = blocking(move || skip_now(&seat.slot, skip)).await?.map_err(own)?;
         let Skip { from, to, .. } = skip;
+        let give_up = move || {
+            let skipped = skip_now(&seat.slot, skip)?;
+            // The records are given up, whatever becomes of this.
+            let settled = seat.slot.settle_damage(&(from..to));
+            Ok((skipped, settled))
+        };
+        let (skipped, settled) = blocking(give_up).await?.map_err(own)?;
         let records = skipped.records;
         tracing::warn!(partition = %place.partition, %from, %to, records, "records were given up");
+        if let Ok(Some(segments @ 1..)) = settled {
+            tracing::warn!(
+                partition = %place.partition, segments,
+                "segments that are damaged are moved as they are from now on"
+            );
+        }
         Ok(skipped)
     }
 }
