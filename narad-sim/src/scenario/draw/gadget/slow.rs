@@ -39,27 +39,26 @@ pub(in crate::scenario::draw) fn thaw_of_a_past_life(draft: &mut Draft<'_>) {
     let one = if draft.dice.happens(70) { last } else { draft.anyone() };
     let there = |to| Action::Move { partition: partition.clone(), to, through: None };
     draft.push(Step::new(start, there(one.clone())));
-    // The first freeze ends without a flip, in the log.
+    // The first freeze ends without a flip, in the log; the next one lasts.
     let flip = Draft::first(Stage::Effect, "flip", &partition);
     let abort = Action::Abort { partition: partition.clone(), through: None };
-    draft.push(Step::new(When::on(flip), abort));
+    draft.push(Step::new(When::on(flip.clone()), abort));
+    let flips = On { filter: Filter { times: 0, ..flip.filter.clone() }, ..flip };
+    let lasts = Action::Delay { by: draft.dice.millis_by_100(600, 3_000) };
+    draft.push(Step::new(When::on(flips), lasts));
     let thaw = Draft::first(Stage::Effect, "thaw", &partition);
     let slow = format!("{}-of-thaw", draft.label("slow"));
     let silent = draft.scenario.cluster.policy.dead_timeout.unwrap_or(Duration::from_secs(3));
-    let dead = silent + draft.dice.millis_by_100(300, 1_000);
+    let dead = silent + draft.dice.millis_by_100(800, 2_500);
     let by = dead + draft.dice.millis_by_100(500, 3_500);
     draft.push(Step::new(When::on(thaw), Action::Delay { by }).labelled(&slow));
     let from = Side::These(vec![Who::Owner(partition.clone())]);
     let cut = Action::Cut { from, to: Side::Others, both: true, lasting: Some(dead) };
     draft.push(Step::new(since(&slow, Duration::ZERO), cut));
-    // The next one comes soon, since the copy is there, and lasts.
+    // The next one comes soon, since the copy is there.
     let again = if draft.dice.happens(70) { one } else { draft.anyone() };
     let gap = dead + draft.dice.millis_by_100(0, 800);
     draft.push(Step::new(since(&slow, gap), there(again)));
-    let mut flips = Draft::first(Stage::Effect, "flip", &partition);
-    flips.filter.times = 0;
-    let lasts = Action::Delay { by: draft.dice.millis_by_100(500, 3_000) };
-    draft.push(Step::new(later(&slow, flips), lasts));
 }
 
 /// An event after a step.
