@@ -69,6 +69,36 @@
 //! Meanwhile the source stays frozen until the log has spoken: a flip or a
 //! [`Revoke`](metastore::Command::Revoke), whichever comes first.
 //!
+//! # The machines and their states
+//!
+//! ```text
+//!                          node ── one of them for each node; a driver binds this
+//!        ┌──────────┬────────┼──────────┬───────────┬──────────┐
+//!      lease    proposals  metastore  controller   dispatch    one of each, for the node
+//!                                     │ plan
+//!                                     │ promote
+//!        ┌──────────┬────────┐
+//!      mover       host   handoff ··· gate                     one of each for a partition in play
+//! ```
+//!
+//! A state is drawn where its machine is; these lead there.
+//!
+//! | machine | states | where |
+//! |---|---|---|
+//! | takes a copy, and the ownership with it | locate, settle, catch up, preflight, prepare, drain, verify, install, flip | [`mover`](mover#states) |
+//! | serves, freezes and gives away, as the source | open, freezing, held, revoking, thawing, voided | [`freeze::handoff`](freeze::handoff#states) |
+//! | lets an append pass, or not | closed, reading, serving; and open, freezing, frozen | [`freeze::gate`](freeze::gate#states) |
+//! | opens the log that is live, and no other | absent, opening, exposing, open, closing, resting | [`host`](host#states) |
+//! | may commit, in this life and for so long | registering, registered, reviving, superseded | [`lease`](lease#states) |
+//! | follows a proposal to its fate | open, replied, unknown | [`proposals`](proposals#states) |
+//! | leads: deaths, promotions, targets, members | following, idle, surveying, proposing | [`controller`](controller#states) |
+//! | keeps what was accepted until its owner has it | of a record: unplaced, waiting, bound, arrived | [`dispatch`](dispatch#states) |
+//! | hands records to consumers | of a record: new, held, resting, free, acknowledged; of itself: serving, captured, moved | [`cursor`](cursor#states) |
+//! | agrees with all others on rows and members | of a row: stable, moving; of a member: new, alive, dead, retired | [`metastore`](metastore#states) |
+//! | owns all of them | starting, registered, retired | [`node`](node#states) |
+//!
+//! The planner ([`plan`](plan#states)) and [`promote`] are functions, and keep nothing.
+//!
 //! # One move, driven to its end by hand
 //!
 //! Node 2 takes partition `t1/0` from node 1. The test plays the driver: it is the network, the disk

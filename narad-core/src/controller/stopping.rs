@@ -68,9 +68,9 @@ pub enum Objection {
 pub struct Quorum {
     /// The voters.
     pub voters: BTreeSet<NodeId>,
-    /// Those that are alive.
+    /// How many of them are alive, as this state has it.
     pub alive: u32,
-    /// Those that are needed.
+    /// How many of them decide: more than half.
     pub needed: u32,
 }
 

@@ -36,7 +36,7 @@ pub struct Room {
     pub bytes: u64,
     /// Whether the node is being decommissioned.
     pub draining: bool,
-    /// When there is room again if there is none.
+    /// How long from now there is room again, as it looks, if there is none.
     pub retry_after: Duration,
     /// The bytes that the whole log may hold.
     pub bytes_max: u64,
@@ -93,23 +93,36 @@ pub struct Progress {
     pub refused: Refusals,
 }
 
-/// Batches that were not taken, by reason.
+/// Batches that were not taken, by reason: each counts the
+/// [fault](super::SendFault) of the same name, in batches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[expect(missing_docs, reason = "each counts the fault of the same name")]
 pub struct Refusals {
+    /// The owner could not be reached; nothing of the batch had left the node.
     pub unreachable: u64,
+    /// The records could not be read from the ingress log.
     pub unreadable: u64,
+    /// Nobody answered in time: it may have been taken.
     pub timed_out: u64,
+    /// The partition was frozen by a move.
     pub frozen: u64,
+    /// The owner did not serve it, or not yet.
     pub not_serving: u64,
+    /// The owner was in another reign.
     pub other_epoch: u64,
+    /// The owner had no lease for a partition that moves.
     pub no_lease: u64,
+    /// The owner's disk was full.
     pub disk_full: u64,
+    /// The owner's disk failed.
     pub disk: u64,
+    /// The owner had no room for it at that moment.
     pub busy: u64,
+    /// A newer batch of this node had come first.
     pub stale: u64,
+    /// The owner knows of no such partition.
     pub no_such_partition: u64,
+    /// The batch was longer than the owner takes.
     pub too_large: u64,
 }
 

@@ -130,7 +130,7 @@ pub struct Freeze {
     pub steps: Steps,
 }
 
-/// How long each step of a freeze took.
+/// How long each step of a freeze took, each from the end of the one before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Steps {

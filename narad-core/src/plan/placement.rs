@@ -62,7 +62,7 @@ pub struct Partition {
     pub stuck: bool,
     /// The size of its log. Of two equally good plans the one that copies less is taken.
     pub bytes: ByteCount,
-    /// The start order within one class of moves: higher first. Zero unless somebody cares.
+    /// The start order within one class of moves, 0 to 255: higher first. Zero unless somebody cares.
     pub priority: u8,
 }
 

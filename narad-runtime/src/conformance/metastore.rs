@@ -102,8 +102,19 @@ async fn records(
     upto: LogIndex,
     doing: &str,
 ) -> Result<Vec<Bytes>, Violation> {
+    let watch = soon(client.watch(after), ORDER, doing).await?;
+    records_of(watch, client, after, upto, doing).await
+}
+
+/// Reads the same from a watch that was begun after that index, and again if it ends.
+async fn records_of(
+    mut watch: Box<dyn Watch>,
+    client: &dyn Metastore,
+    after: LogIndex,
+    upto: LogIndex,
+    doing: &str,
+) -> Result<Vec<Bytes>, Violation> {
     let fail = |what: String| Violation { rule: ORDER, what: format!("{doing}: {what}") };
-    let mut watch = soon(client.watch(after), ORDER, doing).await?;
     let (mut at, mut found) = (after, Vec::new());
     while at < upto {
         match soon(watch.next(), ORDER, doing).await? {
@@ -172,6 +183,8 @@ async fn together(rig: &dyn MetastoreRig, report: &mut Report) -> Result<(), Vio
     const CLIENTS: u64 = 4;
     const EACH: u64 = 25;
     rig.fresh().await;
+    let idle = rig.client().await;
+    let behind = idle.watch(LogIndex(0)).await;
     let mut proposing = tokio::task::JoinSet::new();
     for client in 0..CLIENTS {
         let metastore = rig.client().await;
@@ -201,6 +214,8 @@ async fn together(rig: &dyn MetastoreRig, report: &mut Report) -> Result<(), Vio
     let other = rig.client().await;
     let again = records(&*other, LogIndex(0), last, "watching many elsewhere").await?;
     report.same(&again, &first, ORDER, "two clients watch the same")?;
+    let late = records_of(behind, &*idle, LogIndex(0), last, "a watch far behind").await?;
+    report.same(&late, &first, ORDER, "a watch that nobody read while much was decided")?;
     for (index, record) in applied {
         let at = usize::try_from(index.0).ok().and_then(|index| index.checked_sub(1));
         let found = at.and_then(|at| first.get(at));
@@ -215,6 +230,7 @@ async fn snapshots(rig: &dyn MetastoreRig, report: &mut Report) -> Result<(), Vi
     const KEPT: u64 = 10;
     rig.fresh().await;
     let client = rig.client().await;
+    let early = client.watch(LogIndex(0)).await;
     for n in 1..=RECORDS {
         let proposed = soon(client.propose(record(n)), OUTCOMES, "proposing").await?;
         report.same(&proposed, &Proposed::Applied(LogIndex(n)), OUTCOMES, "proposing")?;
@@ -222,21 +238,35 @@ async fn snapshots(rig: &dyn MetastoreRig, report: &mut Report) -> Result<(), Vi
     let (index, state) = (LogIndex(RECORDS - KEPT), Bytes::from_static(b"everything so far"));
     soon(client.compact(index, state.clone()), ORDER, "offering a snapshot").await?;
     let other = rig.client().await;
-    for client in [&client, &other] {
-        let mut watch =
-            soon(client.watch(LogIndex(0)), ORDER, "watching behind a snapshot").await?;
-        let shown = soon(watch.next(), ORDER, "watching behind a snapshot").await?;
+    // Of a node that is behind; it stands for less. Each client may have a snapshot of its own.
+    let less = (LogIndex(RECORDS / 2), Bytes::from_static(b"half of it"));
+    let offering = other.compact(less.0, less.1.clone());
+    soon(offering, ORDER, "offering an older snapshot").await?;
+    for (client, begun) in [(&client, Some(early)), (&client, None), (&other, None)] {
+        let mut watch = match begun {
+            Some(begun) => begun,
+            None => soon(client.watch(LogIndex(0)), ORDER, "watching behind a snapshot").await?,
+        };
+        let mut shown = soon(watch.next(), ORDER, "watching behind a snapshot").await?;
+        if shown.is_none() {
+            // It may end, and say nothing: whoever watches begins again.
+            watch = soon(client.watch(LogIndex(0)), ORDER, "watching again").await?;
+            shown = soon(watch.next(), ORDER, "watching behind a snapshot").await?;
+        }
         let mut at = match shown {
             Some(Update::Snapshot { index: found, state: bytes }) => {
-                let (found, offered) = ((found, bytes), (index, state.clone()));
-                report.same(&found, &offered, ORDER, "the snapshot that was offered")?;
-                index
+                let (found, offered) = ((found, bytes), [(index, state.clone()), less.clone()]);
+                report.check(offered.contains(&found), ORDER, || {
+                    format!("of the snapshots {offered:?} a watch has shown {found:?}")
+                })?;
+                found.0
             }
             Some(Update::Record { index, record: found }) => {
                 let (found, expected) = ((index, found), (LogIndex(1), record(1)));
                 report.same(&found, &expected, ORDER, "records that are kept all the same")?;
                 index
             }
+            // Twice in a row.
             None => return Err(Violation { rule: ORDER, what: "a watch has ended".to_owned() }),
         };
         while at < LogIndex(RECORDS) {
@@ -356,6 +386,36 @@ async fn restarts(rig: &dyn MetastoreRig, report: &mut Report) -> Result<(), Vio
             report.same(&after, &before, DECIDED, &doing)?;
             decided = last.0;
         }
+    }
+    report.check(decided > 2, OUTCOMES, || {
+        format!("of fifteen proposals between restarts {decided} were decided")
+    })?;
+    // And a snapshot outlives it.
+    let (upto, state) = (LogIndex(decided), Bytes::from_static(b"all of it"));
+    let all = records(&*client, LogIndex(0), upto, "before a snapshot").await?;
+    soon(client.compact(LogIndex(decided - 2), state.clone()), ORDER, "offering a snapshot")
+        .await?;
+    rig.restart().await;
+    for client in [client, rig.client().await] {
+        let doing = "after a snapshot and a restart";
+        let last = some_barrier(&*client, doing).await?;
+        report.same(&last, &upto, DECIDED, doing)?;
+        let snapshot = Update::Snapshot { index: LogIndex(decided - 2), state: state.clone() };
+        let first = Update::Record { index: LogIndex(1), record: all[0].clone() };
+        let beginning = async {
+            // A watch may end as long as there is no contact.
+            loop {
+                if let Some(shown) = client.watch(LogIndex(0)).await.next().await {
+                    return shown;
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        let shown = soon(beginning, ORDER, doing).await?;
+        let is_one = shown == snapshot || shown == first;
+        report.check(is_one, DECIDED, || format!("{doing} a watch began with {shown:?}"))?;
+        let rest = records(&*client, LogIndex(decided - 2), upto, doing).await?;
+        report.same(&rest, &all[all.len() - 2..].to_vec(), DECIDED, doing)?;
     }
     Ok(())
 }

@@ -124,6 +124,7 @@ pub async fn peer(rig: &dyn PeerRig) -> Result<Report, Violation> {
     sizes(&nodes, &mut report).await?;
     crowds(&nodes, &mut report).await?;
     hangs(&nodes, &mut report).await?;
+    given_up(&nodes, &mut report).await?;
     nobody(&nodes, &mut report).await?;
     breaks(rig, &nodes, &mut report).await?;
     for peer in &nodes.peers {
@@ -157,6 +158,14 @@ async fn sizes(nodes: &Nodes, report: &mut Report) -> Result<(), Violation> {
             let arrived = nodes.arrivals(&message) - before;
             report.same(&arrived, &1, ONCE, "a message that was answered has arrived")?;
         }
+    }
+    // The same message again is another one, and one without bytes is one.
+    for (n, message) in (1..).zip([Bytes::new(), Bytes::new()]) {
+        let (asker, at) = (nodes.whom[0].node, nodes.whom[1].node);
+        let answered = nodes.call(0, 1, message.clone()).await?;
+        let expected = Ok(answer(asker, at, &message));
+        report.same(&answered, &expected, WHOLE, "a message without bytes")?;
+        report.same(&nodes.arrivals(&message), &n, WHOLE, "the same message again")?;
     }
     Ok(())
 }
@@ -220,6 +229,35 @@ async fn hangs(nodes: &Nodes, report: &mut Report) -> Result<(), Violation> {
     let answered = nodes.call(0, 1, message.clone()).await?;
     let expected = answer(nodes.whom[0].node, nodes.whom[1].node, &message);
     report.same(&answered, &Ok(expected), OTHERS, "a call after some were given up")
+}
+
+/// Narad gives calls up all the time: they leave nothing behind, once they were answered.
+async fn given_up(nodes: &Nodes, report: &mut Report) -> Result<(), Violation> {
+    let hangs = Bytes::from_static(HANGS);
+    for _ in 0..10 {
+        let mut hanging = tokio::task::JoinSet::new();
+        let before = nodes.arrivals(&hangs);
+        for _ in 0..100 {
+            let (peer, whom) = (Arc::clone(&nodes.peers[2]), nodes.whom[0].clone());
+            hanging.spawn(async move { peer.call(&whom, Bytes::from_static(HANGS)).await });
+        }
+        let arrived = async {
+            while nodes.arrivals(&hangs) < before + 100 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let arrived = tokio::time::timeout(PATIENCE, arrived).await;
+        report.check(arrived.is_ok(), OTHERS, || {
+            "of a hundred calls at the same time, after others were given up, some did not arrive"
+                .to_owned()
+        })?;
+        hanging.shutdown().await;
+        nodes.release.notify_waiters();
+    }
+    let message = Bytes::from_static(b"after a thousand that were given up");
+    let answered = nodes.call(2, 0, message.clone()).await?;
+    let expected = answer(nodes.whom[2].node, nodes.whom[0].node, &message);
+    report.same(&answered, &Ok(expected), OTHERS, "a call after a thousand were given up")
 }
 
 /// Nobody there, and nobody who answers.

@@ -53,6 +53,7 @@ pub async fn store(rig: &dyn StoreRig) -> Result<Report, Violation> {
     sizes(rig, &mut report).await?;
     together(rig, &mut report).await?;
     crash::survives(rig, &mut report).await?;
+    crash::overwritten(rig, &mut report).await?;
     crash::abandoned(rig, &mut report).await?;
     crash::crashes(rig, &mut report).await?;
     Ok(report)
@@ -137,7 +138,19 @@ async fn basics(rig: &dyn StoreRig, report: &mut Report) -> Result<(), Violation
     let noted = store.write_note(name, Bytes::from_static(b"another note")).await;
     report.same(&noted, &Ok(()), RECORDS, "noting")?;
     let there = log(start.0, all, "another note");
-    report.same(&content(&*store, name).await, &Ok(there), RECORDS, "after a cut and a note")
+    report.same(&content(&*store, name).await, &Ok(there), RECORDS, "after a cut and a note")?;
+    report.same(&store.cut(name, start).await, &Ok(()), RECORDS, "cutting all")?;
+    let empty = log(start.0, Vec::new(), "another note");
+    report.same(&content(&*store, name).await, &Ok(empty), RECORDS, "after all was cut")?;
+    let appended = store.append(name, start, &records(7..9)).await;
+    report.same(&appended, &Ok(()), RECORDS, "appending after all was cut")?;
+    let there = log(start.0, records(7..9), "another note");
+    report.same(
+        &content(&*store, name).await,
+        &Ok(there),
+        RECORDS,
+        "after all was cut and more came",
+    )
 }
 
 /// Reading at and past the edges.
@@ -286,7 +299,11 @@ async fn sizes(rig: &dyn StoreRig, report: &mut Report) -> Result<(), Violation>
     let noted = store.write_note(name, note.clone().into()).await;
     report.same(&noted, &Ok(()), RECORDS, "a long note")?;
     let there = Ok(log(0, all, &note));
-    report.same(&content(&*store, name).await, &there, RECORDS, "empty, long and many records")
+    report.same(&content(&*store, name).await, &there, RECORDS, "empty, long and many records")?;
+    drop(store);
+    rig.power_loss().await;
+    let found = content(&*rig.open().await, name).await;
+    report.same(&found, &there, DURABLE, "empty, long and many records, after a power loss")
 }
 
 /// Many logs at the same time.
@@ -319,6 +336,19 @@ async fn together(rig: &dyn StoreRig, report: &mut Report) -> Result<(), Violati
         let there = Ok(log(0, records(0..20), "n"));
         let found = content(&*store, &name(n)).await;
         report.same(&found, &there, RECORDS, "logs that were written at the same time")?;
+    }
+    drop(store);
+    rig.power_loss().await;
+    let store = rig.open().await;
+    for n in 0..LOGS {
+        let there = Ok(log(0, records(0..20), "n"));
+        let found = content(&*store, &name(n)).await;
+        report.same(
+            &found,
+            &there,
+            DURABLE,
+            "logs that were written together, after a power loss",
+        )?;
     }
     Ok(())
 }

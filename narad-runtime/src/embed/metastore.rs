@@ -46,7 +46,9 @@ pub trait Metastore: Send + Sync + fmt::Debug + 'static {
     async fn watch(&self, after: LogIndex) -> Box<dyn Watch>;
 
     /// Offers a snapshot that stands for all records up to `index`: they need not be kept any more.
-    /// Narad offers one every [`COMPACT_EVERY`] records, from any node. Does nothing by default.
+    /// Narad offers one every [`COMPACT_EVERY`] records, from any node, so that one may come that stands for
+    /// less than the last: it changes nothing. A watch that has not come as far goes on with the snapshot,
+    /// or ends. Does nothing by default.
     async fn compact(&self, index: LogIndex, state: Bytes) {
         drop((index, state));
     }

@@ -59,7 +59,7 @@ pub trait PartitionStore: Send + Sync + fmt::Debug + 'static {
     /// [`StoreFault::Exists`] if the name is taken, [`StoreFault::Full`].
     async fn create(&self, log: &str, start: Offset, note: Bytes) -> Result<(), StoreFault>;
 
-    /// Appends records, the first of which gets the offset `at`.
+    /// Appends records, at least one, the first of which gets the offset `at`.
     ///
     /// # Errors
     ///
@@ -80,7 +80,9 @@ pub trait PartitionStore: Send + Sync + fmt::Debug + 'static {
         bytes_max: usize,
     ) -> Result<Vec<Bytes>, StoreFault>;
 
-    /// Removes the records at and past `end`. A log that ends there already stays as it is.
+    /// Removes the records at and past `end`, for good: they do not come back behind what is appended
+    /// there. A log that ends there already stays as it is. Where all go, the start stays what it is, and
+    /// so does the note.
     ///
     /// # Errors
     ///

@@ -35,9 +35,19 @@ enum Flaw {
     CountsAnew,
     /// What follows a snapshot begins one too early.
     RepeatsBehindSnapshot,
+    /// A barrier is one ahead of what is decided.
+    BarrierIsAhead,
+    /// Of two snapshots the one that came last counts, though it stands for less.
+    OlderSnapshotWins,
+    /// A watch that is far behind goes on with what is decided now.
+    LaggingWatchSkips,
+    /// A restart forgets the snapshot, and the records behind it are counted from one.
+    RestartForgetsSnapshot,
+    /// A watch that is open while its records are dropped shows nothing any more.
+    OpenWatchHangs,
 }
 
-const FLAWS: [Flaw; 10] = [
+const FLAWS: [Flaw; 15] = [
     Flaw::LostIsRejected,
     Flaw::AppliedWithoutContact,
     Flaw::BarrierIsLocal,
@@ -48,6 +58,11 @@ const FLAWS: [Flaw; 10] = [
     Flaw::ForgetsTheLast,
     Flaw::CountsAnew,
     Flaw::RepeatsBehindSnapshot,
+    Flaw::BarrierIsAhead,
+    Flaw::OlderSnapshotWins,
+    Flaw::LaggingWatchSkips,
+    Flaw::RestartForgetsSnapshot,
+    Flaw::OpenWatchHangs,
 ];
 
 #[derive(Clone, Debug, Default)]
@@ -125,7 +140,9 @@ impl Metastore for Client {
             return Some(LogIndex(*self.seen.lock().expect("nobody panics")));
         }
         let has_contact = self.has_contact.load(Ordering::Relaxed);
-        has_contact.then(|| LogIndex(self.server.decided.borrow().last()))
+        let last = self.server.decided.borrow().last();
+        let ahead = u64::from(self.server.flaw == Flaw::BarrierIsAhead && last > 0);
+        has_contact.then_some(LogIndex(last + ahead))
     }
 
     async fn watch(&self, after: LogIndex) -> Box<dyn Watch> {
@@ -135,11 +152,20 @@ impl Metastore for Client {
         }
         let (decided, flaw) = (self.server.decided.subscribe(), self.server.flaw);
         let upto = (flaw == Flaw::WatchEnds).then(|| decided.borrow().last());
-        Box::new(Reader { decided, at, upto, flaw })
+        let first = decided.borrow().first();
+        let lag = decided.borrow().last().saturating_sub(at);
+        Box::new(Reader { decided, at, upto, flaw, first, lag })
     }
 
     async fn compact(&self, index: LogIndex, state: Bytes) {
+        let flaw = self.server.flaw;
         self.server.decided.send_modify(|decided| {
+            if index.0 <= decided.first() {
+                if let (Flaw::OlderSnapshotWins, Some(snapshot)) = (flaw, &mut decided.snapshot) {
+                    snapshot.1 = state;
+                }
+                return;
+            }
             let passed = usize::try_from(index.0 - decided.first()).expect("it is small");
             if passed <= decided.records.len() {
                 decided.records.drain(..passed);
@@ -154,6 +180,10 @@ struct Reader {
     at: u64,
     upto: Option<u64>,
     flaw: Flaw,
+    /// What stood for records when it began.
+    first: u64,
+    /// How far it was behind then.
+    lag: u64,
 }
 
 #[async_trait]
@@ -164,6 +194,12 @@ impl Watch for Reader {
         }
         let at = self.at;
         let decided = self.decided.wait_for(|decided| decided.last() > at).await.ok()?.clone();
+        if self.flaw == Flaw::OpenWatchHangs && at < decided.first() && self.first == 0 {
+            std::future::pending::<()>().await;
+        }
+        if self.flaw == Flaw::LaggingWatchSkips && decided.last() - at > self.lag.max(16) {
+            self.at = decided.last() - 1;
+        }
         if let Some((index, state)) = decided.snapshot.clone().filter(|(index, _)| at < *index) {
             self.at = index;
             if self.flaw == Flaw::RepeatsBehindSnapshot {
@@ -171,7 +207,7 @@ impl Watch for Reader {
             }
             return Some(Update::Snapshot { index: LogIndex(index), state });
         }
-        self.at = at.max(decided.first()) + 1;
+        self.at = self.at.max(decided.first()) + 1;
         let mut index = self.at;
         let record = decided.records[usize::try_from(index - decided.first() - 1).ok()?].clone();
         if self.flaw == Flaw::CountsAnew {
@@ -223,6 +259,10 @@ impl MetastoreRig for Rig {
         if self.flaw == Flaw::ForgetsTheLast {
             let server = Arc::clone(&*self.server.lock().expect("nobody panics"));
             server.decided.send_modify(|decided| drop(decided.records.pop()));
+        }
+        if self.flaw == Flaw::RestartForgetsSnapshot {
+            let server = Arc::clone(&*self.server.lock().expect("nobody panics"));
+            server.decided.send_modify(|decided| decided.snapshot = None);
         }
         true
     }

@@ -31,9 +31,19 @@ enum Flaw {
     NobodyIsWaitedFor,
     /// An empty answer stands for none.
     MuteIsEmpty,
+    /// A question that was answered before is not asked again.
+    AnswersFromCache,
+    /// Bytes that are no text are mended.
+    CarriesText,
+    /// Nothing is carried for nothing.
+    EmptyIsNotSent,
+    /// Only so many calls may ever be given up; each keeps its place.
+    GivenUpKeepTheirPlace,
+    /// A message that comes back from where it went is taken for the same one.
+    AnswersItself,
 }
 
-const FLAWS: [Flaw; 8] = [
+const FLAWS: [Flaw; 13] = [
     Flaw::Twice,
     Flaw::MixesAnswers,
     Flaw::BelievesTheAsker,
@@ -42,6 +52,11 @@ const FLAWS: [Flaw; 8] = [
     Flaw::MuteIsUnreachable,
     Flaw::NobodyIsWaitedFor,
     Flaw::MuteIsEmpty,
+    Flaw::AnswersFromCache,
+    Flaw::CarriesText,
+    Flaw::EmptyIsNotSent,
+    Flaw::GivenUpKeepTheirPlace,
+    Flaw::AnswersItself,
 ];
 
 #[derive(Debug, Default)]
@@ -50,6 +65,8 @@ struct Network {
     calls: Mutex<u64>,
     turn: tokio::sync::Mutex<()>,
     last: Mutex<Bytes>,
+    answered: Mutex<BTreeMap<(NodeId, NodeId, Bytes), Bytes>>,
+    under_way: Mutex<u64>,
 }
 
 #[derive(Debug)]
@@ -95,7 +112,31 @@ impl Peer for Flawed {
         if self.flaw == Flaw::Twice && calls.is_multiple_of(10) {
             inbound.answer(from, message.clone()).await;
         }
+        let key = (from, to.node, message.clone());
+        let known = self.network.answered.lock().expect("nobody panics").get(&key).cloned();
+        if let (Flaw::AnswersFromCache, Some(answer)) = (self.flaw, known) {
+            return Ok(answer);
+        }
+        match self.flaw {
+            Flaw::CarriesText => message = String::from_utf8_lossy(&message).into_owned().into(),
+            Flaw::EmptyIsNotSent if message.is_empty() => return Err(CallFault::Unreachable),
+            Flaw::AnswersItself if from > to.node => return Ok(message),
+            Flaw::GivenUpKeepTheirPlace => {
+                let mut under_way = self.network.under_way.lock().expect("nobody panics");
+                if *under_way >= 256 {
+                    return Err(CallFault::TimedOut);
+                }
+                *under_way += 1;
+            }
+            _ => {}
+        }
         let answered = inbound.answer(from, message).await;
+        if self.flaw == Flaw::GivenUpKeepTheirPlace {
+            *self.network.under_way.lock().expect("nobody panics") -= 1;
+        }
+        if let Some(answer) = &answered {
+            self.network.answered.lock().expect("nobody panics").insert(key, answer.clone());
+        }
         if self.flaw == Flaw::MixesAnswers {
             let mut last = self.network.last.lock().expect("nobody panics");
             let other = std::mem::replace(&mut *last, answered.clone().unwrap_or_default());

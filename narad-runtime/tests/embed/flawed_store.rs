@@ -36,9 +36,22 @@ enum Flaw {
     PastTheEndIsEmpty,
     RecreatedIsFull,
     ListForgets,
+    /// A read is as long as the log, whatever fits.
+    ReadsTooMuch,
+    CutForgetsNote,
+    /// A log whose records were all cut begins at zero again, as where its start is its first record's.
+    EmptyBeginsAtZero,
+    /// An append elsewhere than at the end is refused, after it was made.
+    RefusesTooLate,
+    /// Notes that do not fit into a page are written some time later.
+    LongNotesAreLazy,
+    /// So are records.
+    LongRecordsAreLazy,
+    /// What was cut is there again after a crash, behind what was appended since.
+    CutComesBack,
 }
 
-const FLAWS: [Flaw; 17] = [
+const FLAWS: [Flaw; 24] = [
     Flaw::AcknowledgesEarly,
     Flaw::ShowsUnsynced,
     Flaw::TearsRecords,
@@ -56,7 +69,17 @@ const FLAWS: [Flaw; 17] = [
     Flaw::PastTheEndIsEmpty,
     Flaw::RecreatedIsFull,
     Flaw::ListForgets,
+    Flaw::ReadsTooMuch,
+    Flaw::CutForgetsNote,
+    Flaw::EmptyBeginsAtZero,
+    Flaw::RefusesTooLate,
+    Flaw::LongNotesAreLazy,
+    Flaw::LongRecordsAreLazy,
+    Flaw::CutComesBack,
 ];
+
+/// What one write of a lazy store takes, in bytes.
+const PAGE: usize = 64 << 10;
 
 #[derive(Clone, Debug, Default)]
 struct Log {
@@ -79,6 +102,8 @@ struct Medium {
     durable: Logs,
     shown: Logs,
     removed: Logs,
+    /// Cut from a log, by the flaw that lets it come back.
+    cut: BTreeMap<String, Vec<Bytes>>,
     writes_left: Option<u64>,
     is_dead: bool,
 }
@@ -168,12 +193,17 @@ impl PartitionStore for Flawed {
     async fn append(&self, log: &str, at: Offset, records: &[Bytes]) -> Result<(), StoreFault> {
         let mut medium = self.look()?;
         let end = Self::there(&medium, log)?.end();
-        if at != end && self.flaw != Flaw::AppendsAnywhere {
-            return Err(StoreFault::NotAtEnd { log: log.to_owned(), end, at });
-        }
         let push = |logs: &mut Logs, record: Bytes| {
             logs.get_mut(log).expect("it is there").records.push(record);
         };
+        if at != end && self.flaw != Flaw::AppendsAnywhere {
+            if self.flaw == Flaw::RefusesTooLate {
+                for record in records {
+                    medium.write(|logs| push(logs, record.clone()))?;
+                }
+            }
+            return Err(StoreFault::NotAtEnd { log: log.to_owned(), end, at });
+        }
         match self.flaw {
             Flaw::AcknowledgesEarly => {
                 // Only the next write brings it there.
@@ -211,6 +241,11 @@ impl PartitionStore for Flawed {
                     })?;
                 }
             }
+            Flaw::LongRecordsAreLazy if records.iter().any(|record| record.len() > PAGE) => {
+                for record in records {
+                    push(&mut medium.shown, record.clone());
+                }
+            }
             _ => {
                 for record in records {
                     medium.write(|logs| push(logs, record.clone()))?;
@@ -232,7 +267,7 @@ impl PartitionStore for Flawed {
         for record in &kept.records[self.at(&kept, log, from)?..] {
             bytes += record.len();
             let is_first = read.is_empty() && self.flaw != Flaw::NothingWhereOneIsTooLong;
-            if bytes > bytes_max && !is_first {
+            if bytes > bytes_max && !is_first && self.flaw != Flaw::ReadsTooMuch {
                 break;
             }
             read.push(record.clone());
@@ -243,7 +278,21 @@ impl PartitionStore for Flawed {
     async fn cut(&self, log: &str, end: Offset) -> Result<(), StoreFault> {
         let mut medium = self.look()?;
         let at = self.at(&Self::there(&medium, log)?, log, end)?;
-        let cut = |logs: &mut Logs| logs.get_mut(log).expect("it is there").records.truncate(at);
+        let flaw = self.flaw;
+        let cut = |logs: &mut Logs| {
+            let kept = logs.get_mut(log).expect("it is there");
+            kept.records.truncate(at);
+            if flaw == Flaw::CutForgetsNote {
+                kept.note = Bytes::new();
+            }
+            if flaw == Flaw::EmptyBeginsAtZero && kept.records.is_empty() {
+                kept.start = 0;
+            }
+        };
+        if flaw == Flaw::CutComesBack {
+            let rest = Self::there(&medium, log)?.records.split_off(at);
+            medium.cut.insert(log.to_owned(), rest);
+        }
         if self.flaw == Flaw::CutIsForgotten {
             cut(&mut medium.shown);
             return Ok(());
@@ -259,6 +308,10 @@ impl PartitionStore for Flawed {
         };
         if self.flaw == Flaw::NoteInTwoSteps {
             medium.write(|logs| set(logs, Bytes::new()))?;
+        }
+        if self.flaw == Flaw::LongNotesAreLazy && note.len() > PAGE {
+            set(&mut medium.shown, note);
+            return Ok(());
         }
         medium.write(|logs| set(logs, note.clone()))
     }
@@ -303,7 +356,14 @@ impl StoreRig for Flawed {
 
     async fn power_loss(&self) {
         let mut medium = self.medium.lock().expect("nobody panics");
-        let durable = std::mem::take(&mut medium.durable);
+        let mut durable = std::mem::take(&mut medium.durable);
+        for (log, rest) in std::mem::take(&mut medium.cut) {
+            // The first of them was overwritten by what was appended.
+            let old = durable.get_mut(&log).filter(|kept| kept.end() == Offset(6));
+            if let Some(kept) = old {
+                kept.records.extend(rest.into_iter().skip(1));
+            }
+        }
         *medium = Medium { shown: durable.clone(), durable, ..Medium::default() };
     }
 

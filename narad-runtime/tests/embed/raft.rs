@@ -185,7 +185,9 @@ async fn records_stay_while_the_replicas_change() {
         let node = node.metastore(Arc::clone(&replicas[replica])).peer(mesh.another());
         nodes.push(node.start().await.expect("it starts"));
     }
-    nodes[1].ready().await.expect("it runs");
+    for node in &nodes {
+        node.ready().await.expect("it runs");
+    }
     let name = Name::new("orders").expect("it is a good name");
     let topic = nodes[0].create_topic(name, 1).await.expect("it is new");
     let p = PartitionId { topic, index: 0 };

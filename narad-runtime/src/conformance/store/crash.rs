@@ -17,16 +17,18 @@ enum Deed {
     Append,
     AppendMany,
     Cut,
+    CutAll,
     Note,
     Rename,
     Remove,
 }
 
-const DEEDS: [Deed; 7] = [
+const DEEDS: [Deed; 8] = [
     Deed::Create,
     Deed::Append,
     Deed::AppendMany,
     Deed::Cut,
+    Deed::CutAll,
     Deed::Note,
     Deed::Rename,
     Deed::Remove,
@@ -51,6 +53,7 @@ impl Deed {
             Self::Append => store.append(A, Offset(9), &records(9..10)).await,
             Self::AppendMany => store.append(A, Offset(9), &records(9..14)).await,
             Self::Cut => store.cut(A, Offset(5)).await,
+            Self::CutAll => store.cut(A, Offset(3)).await,
             Self::Note => store.write_note(A, Bytes::from("new".repeat(2000))).await,
             Self::Rename => store.rename(A, B).await,
             Self::Remove => store.remove(A).await,
@@ -73,6 +76,7 @@ impl Deed {
                 outcomes.extend((10..=14).map(|end| [all(records(3..end)), None, c.clone()]));
             }
             Self::Cut => outcomes.push([all(records(3..5)), None, c]),
+            Self::CutAll => outcomes.push([all(Vec::new()), None, c]),
             Self::Note => {
                 outcomes.push([log(3, records(3..9), &"new".repeat(2000)), None, c]);
             }
@@ -86,7 +90,7 @@ impl Deed {
         match self {
             Self::Append | Self::AppendMany => PREFIX,
             Self::Rename => NAMES,
-            Self::Create | Self::Cut | Self::Note | Self::Remove => ATOMIC,
+            Self::Create | Self::Cut | Self::CutAll | Self::Note | Self::Remove => ATOMIC,
         }
     }
 }
@@ -115,6 +119,32 @@ pub(super) async fn survives(rig: &dyn StoreRig, report: &mut Report) -> Result<
         report.same(&whole(&*store).await, &Ok(done), DURABLE, &doing)?;
     }
     Ok(())
+}
+
+/// What was cut does not come back, whatever was put in its place before the power was lost.
+pub(super) async fn overwritten(rig: &dyn StoreRig, report: &mut Report) -> Result<(), Violation> {
+    rig.fresh().await;
+    let store = rig.open().await;
+    report.same(&Deed::prepare(&*store).await, &Ok(()), RECORDS, "preparing")?;
+    report.same(&store.cut(A, Offset(5)).await, &Ok(()), RECORDS, "cutting")?;
+    let appended = store.append(A, Offset(5), &records(20..21)).await;
+    report.same(&appended, &Ok(()), RECORDS, "appending after a cut")?;
+    drop(store);
+    rig.power_loss().await;
+    let store = rig.open().await;
+    let there = Ok(log(3, [records(3..5), records(20..21)].concat(), "old"));
+    let found = content(&*store, A).await;
+    report.same(&found, &there, DURABLE, "a power loss after a cut and an append")?;
+    // What was renamed away and made anew is what was made.
+    report.same(&store.rename(A, B).await, &Ok(()), RECORDS, "renaming")?;
+    let made = store.create(A, Offset(40), Bytes::from_static(b"new")).await;
+    report.same(&made, &Ok(()), NAMES, "creating under a name that was given up")?;
+    drop(store);
+    rig.power_loss().await;
+    let store = rig.open().await;
+    let doing = "a power loss after a rename and a creation";
+    report.same(&content(&*store, B).await, &there, DURABLE, doing)?;
+    report.same(&content(&*store, A).await, &Ok(log(40, Vec::new(), "new")), DURABLE, doing)
 }
 
 /// A call whose caller has lost interest, then a power loss.
