@@ -248,6 +248,8 @@ bugs! {
     DoubtfulTargetForgotten,
     /// What an earlier life has closed is open in the next one.
     AcceptOpensWithTheLife,
+    /// A node that was told that it leads renews its own lease, whoever leads.
+    LeasedByItself,
 }
 
 /// Whether a mistake is planted.

@@ -5,7 +5,6 @@ use core::cmp::Ordering;
 
 use super::routes::{Internal, Route, Ticket};
 use super::{Node, Operation, Outcome};
-use crate::controller;
 use crate::effects::OpId;
 use crate::freeze::handoff::{self, HandoffRequest};
 use crate::ids::{Incarnation, MoveId, NodeId, PartitionId};
@@ -13,6 +12,7 @@ use crate::metastore::{Applied, Command, Reply, Status};
 use crate::peer::{Answer, Refusal, Request, RequestId};
 use crate::planted::{Bug, is_planted};
 use crate::proposals::Proposed;
+use crate::{controller, lease};
 
 impl Node {
     pub(super) fn requested(&mut self, id: RequestId, from: Option<NodeId>, request: Request) {
@@ -145,16 +145,32 @@ impl Node {
         }
     }
 
-    /// Sends a heartbeat; a node that leads asks itself the same way.
+    /// Sends a heartbeat; a node that leads asks itself the same way. One that has been told that it
+    /// leads, by a node that is behind, does not: nobody who could judge a death would hear it (H31).
     pub(super) fn beat(&mut self, op: OpId, to: NodeId, life: Incarnation) {
         let stuck = self.stuck_moves();
         if to == self.me.node {
+            if let Err(refusal) = self.may_lease_itself() {
+                let refused = Err(lease::HeartbeatFault::Refused(refusal));
+                let event = lease::Event::Done(op, lease::Outcome::Heartbeat(refused));
+                self.inbox.push_back(Internal::Lease(event));
+                return;
+            }
             self.controller_hears(to, life, stuck);
             self.run(Operation::Barrier, Route::Lease(op));
             return;
         }
         let request = Request::Heartbeat { incarnation: life, stuck };
         self.run(Operation::Call { to, request }, Route::Lease(op));
+    }
+
+    /// What would be asked of any other node, too.
+    pub(super) fn may_lease_itself(&self) -> Result<(), Refusal> {
+        if !self.leads() && !is_planted(Bug::LeasedByItself) {
+            let leader = self.leader.filter(|leader| *leader != self.me.node);
+            return Err(Refusal::NotLeader { leader });
+        }
+        self.may_be_leased(self.me.node, self.lease.incarnation())
     }
 
     /// Returns the moves to this node that cannot go on (L1).

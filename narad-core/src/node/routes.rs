@@ -213,7 +213,9 @@ impl Node {
         let outcome = if let Outcome::NextIncarnation(next) = outcome {
             lease::Outcome::NextIncarnation(next.ok_or(lease::DiskFault))
         } else if let Outcome::Barrier(confirmed) = outcome {
-            lease::Outcome::Heartbeat(confirmed.ok_or(unreachable))
+            let granted = self.may_lease_itself().map_err(lease::HeartbeatFault::Refused);
+            let confirmed = confirmed.ok_or(unreachable);
+            lease::Outcome::Heartbeat(confirmed.and_then(|index| granted.map(|()| index)))
         } else if let Outcome::Call(answer) = outcome {
             lease::Outcome::Heartbeat(match answer {
                 Ok(Answer::Heartbeat { index }) => Ok(index),
