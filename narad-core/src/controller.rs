@@ -407,7 +407,7 @@ impl Controller {
                 self.doubts.remove(&partition);
             }
             (Asked::Target(..) | Asked::Other, Proposed::Replied(Reply::Rejected(reason))) => {
-                out.push(Effect::Note(Note::Outrun(*reason)))
+                out.push(Effect::Note(Note::Outrun(*reason)));
             }
             (
                 Asked::Retire(_) | Asked::Target(..) | Asked::Other,

@@ -37,6 +37,7 @@ pub(super) struct Sight {
     writers: BTreeSet<NodeId>,
     ingress: BTreeMap<NodeId, Vec<u64>>,
     rest: BTreeMap<NodeId, (Seq, Seq)>,
+    shut: BTreeSet<NodeId>,
     /// Whether the clocks of nodes, which show the true time, can be looked at.
     has_clocks: bool,
 }
@@ -78,6 +79,9 @@ impl Look for Sight {
     }
     fn ingress_rest(&self, node: NodeId) -> Option<(Seq, Seq)> {
         self.rest.get(&node).copied()
+    }
+    fn found_shut(&self, node: NodeId) -> bool {
+        self.shut.contains(&node)
     }
 }
 

@@ -64,6 +64,24 @@ fn a_node_with_a_backlog_is_not_drained() {
     }
 }
 
+/// Covers S15, H37: a node accepts something after its word, and is retired on that.
+#[test]
+fn a_node_with_a_backlog_is_not_retired() {
+    for accepts in [true, false] {
+        let mut bench = Bench::cluster(4);
+        let node = NodeId(3);
+        bench.commit_from(1, Command::SetDraining { node, on: true }, Origin::Operator);
+        let (incarnation, drain) = (Incarnation(1), Drain(1));
+        bench.commit(3, Command::DrainedOut { node, incarnation, drain });
+        bench.holds();
+        if accepts {
+            bench.ingest(3, Route::Any, 0, &[11]);
+        }
+        bench.commit(1, Command::Retire { node, receipt: None });
+        assert_eq!(bench.broken().contains(&"S15"), accepts);
+    }
+}
+
 /// Covers S11: the same record again, where neither end has begun anew; at a seam it may come.
 #[test]
 fn a_record_arrives_twice_only_at_a_seam() {

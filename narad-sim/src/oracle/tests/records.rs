@@ -296,6 +296,18 @@ fn a_node_that_does_not_leave_accepts() {
     bench.breaks(&["L4"]);
 }
 
+/// Covers L4, H37: what an earlier life has shut is shut until the log knows the present one, and not
+/// for longer.
+#[test]
+fn a_registered_node_opens_what_it_has_found_shut() {
+    let mut bench = Bench::cluster(4);
+    bench.run_node(2);
+    bench.sight.shut.insert(N2);
+    bench.pass(Duration::from_mins(2));
+    bench.tell(refused(N2, AcceptFault::Closed));
+    bench.breaks(&["L4"]);
+}
+
 /// Covers L4: a refusal for want of room, of which there must be next to none.
 #[test]
 fn a_node_that_has_room_accepts() {

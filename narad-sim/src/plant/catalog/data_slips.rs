@@ -112,7 +112,10 @@ pub(super) const DATA: &[Plant] = &[
         noticed_by: &["S14"],
         hint: "Let entries take longer to commit than a proposal waits, and few moves run at once.",
         bias: &[LeaderChanges, Decommission],
-        net: None,
+        net: Some(
+            "The next plan mostly chooses the same move again, and the log takes one of the two: the \
+         state has to have changed between the plans, by an entry before the one that is late.",
+        ),
     },
     Plant {
         bug: Bug::AcceptOpensWithTheLife,
@@ -123,7 +126,10 @@ pub(super) const DATA: &[Plant] = &[
         noticed_by: &["S15"],
         hint: "Restart a node while its word that it has drained is on its way into the log.",
         bias: &[Decommission, Restarts],
-        net: None,
+        net: Some(
+            "The word is decided, and a new life registered, within milliseconds mostly: a restart \
+         has to fall between the word and its commit.",
+        ),
     },
     Plant {
         bug: Bug::OwnHeartbeatUnasked,
