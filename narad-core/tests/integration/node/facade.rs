@@ -14,7 +14,7 @@ use narad_core::peer::{Answer, Refusal, Request, RequestId};
 use narad_core::time::Instant;
 
 use super::bench::Bench;
-use super::world::{ms, n};
+use super::world::n;
 
 fn beat(life: u64) -> Request {
     Request::Heartbeat { incarnation: Incarnation(life), stuck: vec![] }
@@ -159,44 +159,6 @@ fn a_lease_waits_for_the_gates_to_close() {
     let stand = bench.take(|operation| *operation == closed);
     bench.tell(Event::Done(stand, Outcome::Gate(GatingOutcome::Stand)));
     assert!(bench.authority.lease_until > bench.now);
-}
-
-/// H31, S2: a node that is told that it leads, by one that is behind, does not renew its own lease: a
-/// barrier passes at any node, and nobody who judges deaths has heard of this one.
-#[test]
-fn only_a_leader_leases_itself() {
-    let asks_at = |to: u64| {
-        move |operation: &Operation| {
-            matches!(operation, Operation::Call { to: at, request: Request::Heartbeat { .. } }
-                if *at == n(to))
-        }
-    };
-    let asks_itself =
-        |bench: &Bench| bench.open.iter().any(|(_, operation)| *operation == Operation::Barrier);
-    let told = |bench: &mut Bench, leader| {
-        let beat = bench.take(asks_at(2));
-        let refusal = refused(Refusal::NotLeader { leader: Some(leader) });
-        bench.tell(Event::Done(beat, Outcome::Call(Ok(refusal))));
-        bench.now = bench.now.after(ms(400));
-        bench.tell(Event::Wake);
-    };
-    let mut bench = Bench::new();
-    bench.tell(Event::Leader(Some(n(2))));
-    bench.tell(Event::Leader(Some(n(3))));
-    told(&mut bench, n(1));
-    assert!(!asks_itself(&bench), "n3 leads");
-    bench.now = bench.now.after(ms(400));
-    bench.tell(Event::Wake);
-    bench.take(asks_at(3));
-
-    // It does lead when it asks, and not any more when it could count that.
-    let mut bench = Bench::new();
-    bench.tell(Event::Leader(Some(n(1))));
-    let barrier = bench.take(|operation| *operation == Operation::Barrier);
-    bench.tell(Event::Leader(Some(n(3))));
-    let index = bench.state.applied();
-    bench.tell(Event::Done(barrier, Outcome::Barrier(Some(index))));
-    assert_eq!(bench.authority.lease_until, Instant::ORIGIN);
 }
 
 /// S14, H23: no more than half of a topic is frozen at once, even if a node comes back whose moves
