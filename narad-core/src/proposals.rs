@@ -208,6 +208,7 @@ mod tests {
         open.begin_life(Incarnation(2));
         let new = open.submit(at(0), 2, Command::RaiseVersion { to: 2 }).expect("room");
         assert!(new.proposal > old.proposal);
+        assert_eq!(new.proposal.incarnation, Incarnation(2));
         let reply = Reply::Applied(Applied::Done);
         assert_eq!(open.applied(old.proposal, reply.clone()), Some((1, Proposed::Replied(reply))));
     }

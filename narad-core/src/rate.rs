@@ -71,8 +71,10 @@ mod tests {
         rate.observe(1_000, Duration::from_secs(1));
         rate.observe(2_000, Duration::from_secs(1));
         assert_eq!(rate.bytes_per_second(), 1_250);
+        rate.observe(250, Duration::from_secs(1));
+        assert_eq!(rate.bytes_per_second(), 1_000);
         rate.observe(0, Duration::from_secs(1));
-        assert_eq!(rate.bytes_per_second(), 938);
+        assert_eq!(rate.bytes_per_second(), 750);
     }
 
     #[test]
