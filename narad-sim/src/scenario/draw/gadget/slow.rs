@@ -48,16 +48,19 @@ pub(in crate::scenario::draw) fn thaw_of_a_past_life(draft: &mut Draft<'_>) {
     draft.push(Step::new(When::on(flips), lasts));
     let thaw = Draft::first(Stage::Effect, "thaw", &partition);
     let slow = format!("{}-of-thaw", draft.label("slow"));
-    let silent = draft.scenario.cluster.policy.dead_timeout.unwrap_or(Duration::from_secs(3));
-    let dead = silent + draft.dice.millis_by_100(800, 2_500);
-    let by = dead + draft.dice.millis_by_100(500, 3_500);
+    // A gate that is slower than a freeze may last would break L2 by itself, so deaths are quick.
+    let policy = &mut draft.scenario.cluster.policy;
+    policy.dead_timeout = Some(Duration::from_secs(1));
+    policy.force_promote_after = Some(Duration::from_secs(2));
+    let dead = draft.dice.millis_by_100(1_500, 2_800);
+    let by = (dead + draft.dice.millis_by_100(300, 2_000)).min(Duration::from_millis(4_300));
     draft.push(Step::new(When::on(thaw), Action::Delay { by }).labelled(&slow));
     let from = Side::These(vec![Who::Owner(partition.clone())]);
     let cut = Action::Cut { from, to: Side::Others, both: true, lasting: Some(dead) };
     draft.push(Step::new(since(&slow, Duration::ZERO), cut));
     // The next one comes soon, since the copy is there.
     let again = if draft.dice.happens(70) { one } else { draft.anyone() };
-    let gap = dead + draft.dice.millis_by_100(0, 800);
+    let gap = dead + draft.dice.millis_by_100(0, 500);
     draft.push(Step::new(since(&slow, gap), there(again)));
 }
 
