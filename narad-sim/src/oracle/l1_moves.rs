@@ -104,7 +104,7 @@ fn told(part: &Part, all: &Healed<'_>, cx: &Cx<'_>) -> Option<Waiting> {
 
 /// Whether a move that only an operator can help counts as running.
 fn holds_slot_in_vain(progress: &Progress, waiting: Waiting) -> bool {
-    matches!(waiting, Waiting::PromoteRefused(_))
+    matches!(waiting, Waiting::PromoteRefused(_) | Waiting::Damaged { .. })
         && progress.holds_slot
         && progress.phase == Phase::Waiting
 }
