@@ -281,8 +281,10 @@ impl Desk {
 
     /// Whether the move counts against those that may be under way at once.
     pub(super) fn holds_slot(&self) -> bool {
-        let refused = matches!(self.waiting, Some(Waiting::PromoteRefused(_)));
-        let stuck = refused || self.faults.max(self.failed_attempts) >= STUCK_FAILURES;
+        // Only a repair helps, or a promotion that something else has to make possible first.
+        let helpless =
+            matches!(self.waiting, Some(Waiting::PromoteRefused(_) | Waiting::Damaged { .. }));
+        let stuck = helpless || self.faults.max(self.failed_attempts) >= STUCK_FAILURES;
         !stuck || is_planted(Bug::StuckHoldsSlot)
     }
 

@@ -73,10 +73,11 @@ pub(super) fn judge(
         return if patient { Stand::Going } else { Stand::Stuck("nobody carries it out".into()) };
     };
     let Some(waiting) = progress.waiting else {
-        return if patient {
-            Stand::Going
-        } else {
-            Stand::Stuck(format!("it stands in {} without a reason", progress.phase))
+        // A try that has begun a moment ago has no reason of its own yet.
+        return match told(part, all, cx) {
+            _ if patient => Stand::Going,
+            Some(reason) => Stand::Reported(reason.to_string()),
+            None => Stand::Stuck(format!("it stands in {} without a reason", progress.phase)),
         };
     };
     let reported = format!("{waiting}");
@@ -104,7 +105,7 @@ fn told(part: &Part, all: &Healed<'_>, cx: &Cx<'_>) -> Option<Waiting> {
 
 /// Whether a move that only an operator can help counts as running.
 fn holds_slot_in_vain(progress: &Progress, waiting: Waiting) -> bool {
-    matches!(waiting, Waiting::PromoteRefused(_))
+    matches!(waiting, Waiting::PromoteRefused(_) | Waiting::Damaged { .. })
         && progress.holds_slot
         && progress.phase == Phase::Waiting
 }

@@ -183,10 +183,12 @@ fn the_same_mismatch_twice_is_the_sources() {
     let damaged = Waiting::Damaged { base: Offset(0), position: 0 };
     assert_eq!(copied_as(&mut bench, 8), Some(damaged));
     assert!(bench.now.since(before) >= Duration::from_secs(30), "it does not spin");
+    assert!(!bench.mover.progress().holds_slot, "L1: nothing but a repair helps");
     assert_eq!(copied_as(&mut bench, 8), Some(damaged));
     // The file is restored.
     copied_as(&mut bench, 100);
     assert_eq!(bench.mover.progress().waiting, None);
+    assert!(bench.mover.progress().holds_slot);
 }
 
 /// Rule 2: an answer that is not this machine's is noted and changes nothing.
