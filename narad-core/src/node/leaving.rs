@@ -22,6 +22,8 @@ pub(super) enum Leaving {
     /// Accept is open.
     #[default]
     Not,
+    /// An earlier life has closed accept, and the log does not know this one yet.
+    Found,
     /// Accept is being closed, or what was accepted goes out.
     Closing,
     /// It is being said in the log.
@@ -36,16 +38,21 @@ impl Node {
     /// Takes the next step, if one is due.
     pub(super) fn leave(&mut self) {
         let draining = self.state.member(self.me.node).is_some_and(|me| me.draining);
+        if self.leaving == Leaving::Found && self.is_registered_now() {
+            // Whatever was said before is void, and a drain that there is has been applied.
+            self.leaving = Leaving::Closed { until: self.now };
+        }
         match self.leaving {
             Leaving::Not if self.can_leave() => self.close_accept(),
             Leaving::Closed { until } if until <= self.now && self.can_leave() => {
                 self.close_accept();
             }
-            Leaving::Closed { .. } if !draining && self.is_registered_now() => {
+            Leaving::Closed { .. } if !draining => {
                 self.leaving = Leaving::Opening;
                 self.run(Operation::OpenAccept, Route::OpenAccept);
             }
             Leaving::Not
+            | Leaving::Found
             | Leaving::Closing
             | Leaving::Saying
             | Leaving::Closed { .. }
@@ -56,7 +63,7 @@ impl Node {
     /// An earlier life has closed accept.
     pub(super) fn was_closed(&mut self) {
         if !is_planted(Bug::AcceptOpensWithTheLife) {
-            self.leaving = Leaving::Closed { until: self.now };
+            self.leaving = Leaving::Found;
         }
     }
 
@@ -71,6 +78,7 @@ impl Node {
                 Some(Deadline { at: until, why: "say again that nothing is left here" })
             }
             Leaving::Not
+            | Leaving::Found
             | Leaving::Closing
             | Leaving::Saying
             | Leaving::Closed { .. }
