@@ -2,8 +2,9 @@
 //!
 //! A barrier shows what was committed before it began, and not what this leader has appended and
 //! could not commit yet. A plan that is made behind it would give the place of such a target to
-//! another move, and both would run (S14). So nothing is planned until each of them is settled: by
-//! its row, or by the answer to a later entry, since one log decides in its order.
+//! another move, and both would run (S14). So nothing is planned until each of them is settled, by its
+//! row: the target is set, or the row has another id, under which a late target is refused. That does
+//! not rest on the order in which a log takes what it is given.
 
 use alloc::collections::BTreeMap;
 
@@ -28,8 +29,8 @@ impl Controller {
 
     /// Asks on about the targets in doubt; returns whether there are none.
     ///
-    /// It asks by clearing the target of a move that, for all the row says, has none: that changes
-    /// nothing, and is answered behind whatever this leader has appended before.
+    /// It asks by clearing the target of a move that, for all the row says, has none: either the target
+    /// was set before, or it is refused from then on.
     pub(super) fn settle_doubts(&mut self, state: &State, decisions: &mut Decisions) -> bool {
         self.doubts.retain(|partition, planned_on| {
             let row = state.assignment(*partition);

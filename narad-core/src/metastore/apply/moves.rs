@@ -76,9 +76,7 @@ impl State {
         if row.move_id != move_id {
             return Err(Reason::MoveChanged);
         }
-        if row.target.is_none() {
-            return Ok(Applied::Planned(move_id));
-        }
+        // A row that has none gets a new id as well: a target that is still on its way is refused then.
         let planned = row.move_id.next();
         self.edit_row(turn, partition, |row| row.replan(None));
         Ok(Applied::Planned(planned))

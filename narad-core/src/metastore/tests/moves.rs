@@ -318,10 +318,13 @@ fn the_plan_to_a_dead_target_can_be_given_up_and_replaced() {
     assert_eq!(world.applies(9, clear.clone()), Applied::Planned(MoveId(3)));
     assert_eq!(world.state.targeted().count(), 0);
     assert_eq!(world.refuses(9, clear), Reason::MoveChanged);
-    // There is nothing to give up now, and that is no new plan.
+    // There is nothing to give up now, but for a target that is on its way.
+    let expect = world.row(0).expect();
     let clear = Command::ClearTarget { partition: world.p(0), move_id: MoveId(3) };
-    assert_eq!(world.applies(9, clear), Applied::Planned(MoveId(3)));
-    assert_eq!(world.plan(0, 3), MoveId(4));
+    assert_eq!(world.applies(9, clear), Applied::Planned(MoveId(4)));
+    let late = Command::SetTarget { partition: world.p(0), expect, to: NodeId(3) };
+    assert_eq!(world.refuses(9, late), Reason::MoveChanged);
+    assert_eq!(world.plan(0, 3), MoveId(5));
 }
 
 /// R9: a partition has a target from the plan to the flip, and not after.

@@ -66,9 +66,6 @@ impl Law {
         if row.move_id != move_id {
             return Err(Reason::MoveChanged);
         }
-        if row.target.is_none() {
-            return Ok(Applied::Planned(move_id));
-        }
         let row = self.touch_row(case, partition);
         replan(row, None);
         Ok(Applied::Planned(row.move_id))
