@@ -145,7 +145,7 @@ impl RaftMetastore {
     /// ```
     /// use narad_core::ids::{Name, NodeId};
     /// use narad_runtime::embed::memory::MemoryPeer;
-    /// use narad_runtime::embed::{RaftMetastore, Whom};
+    /// use narad_runtime::embed::{Metastore, RaftMetastore, Whom};
     /// use narad_runtime::raft::MemStore;
     ///
     /// # #[tokio::main]
@@ -165,6 +165,8 @@ impl RaftMetastore {
     /// first.add_learner(b.clone()).await?;
     /// first.promote(b.node).await?;
     /// second.remove(NodeId(1)).await?;
+    /// // It leads now, and is as fresh as its own log once a barrier has passed.
+    /// while second.barrier().await.is_none() {}
     /// assert_eq!(second.replicas().all(), [b]);
     /// # Ok(())
     /// # }
@@ -236,7 +238,8 @@ impl RaftMetastore {
         Ok(Self { told, decided, way, _reachable: reachable })
     }
 
-    /// Returns the replicas as this one knows them: it may not have heard of the last change yet.
+    /// Returns the replicas as this one knows them: it has heard of all changes that were made before a
+    /// [barrier](Metastore::barrier) began that has passed.
     pub fn replicas(&self) -> Replicas {
         self.way.roster().replicas()
     }

@@ -126,10 +126,7 @@ pub(super) const DATA: &[Plant] = &[
         noticed_by: &["S15"],
         hint: "Restart a node while its word that it has drained is on its way into the log.",
         bias: &[Decommission, Restarts],
-        net: Some(
-            "The word is decided, and a new life registered, within milliseconds mostly: a restart \
-         has to fall between the word and its commit.",
-        ),
+        net: None,
     },
     Plant {
         bug: Bug::OwnHeartbeatUnasked,

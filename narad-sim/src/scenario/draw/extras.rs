@@ -36,6 +36,10 @@ impl Draft<'_> {
             self.gadgets += 1;
             gadget::thaw_of_a_past_life(self);
         }
+        if self.dice.happens(if self.leans(Bias::Membership) { 50 } else { 5 }) {
+            self.gadgets += 1;
+            gadget::word_of_an_earlier_life(self);
+        }
     }
 
     /// S7: somebody acknowledges records that are not there yet.

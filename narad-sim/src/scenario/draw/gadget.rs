@@ -12,7 +12,7 @@ use super::{Bias, Draft};
 use crate::scenario::{Step, Via};
 
 pub(super) use hunted::promoted;
-pub(super) use slow::{thaw_of_a_past_life, word_of_who_leads};
+pub(super) use slow::{thaw_of_a_past_life, word_of_an_earlier_life, word_of_who_leads};
 
 /// One kind of schedule.
 pub(super) struct Gadget {

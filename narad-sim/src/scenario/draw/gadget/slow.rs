@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::super::Draft;
 use crate::scenario::step::{Filter, On, Stage, Step, When};
-use crate::scenario::{Action, Label, Machine, Side, Who};
+use crate::scenario::{Action, Address, Label, Machine, Side, Via, Who};
 
 /// H31: a heartbeat takes its time, so that whoever is asked says who leads instead: the asker; and
 /// that word takes its time, so that it does no longer.
@@ -62,6 +62,38 @@ pub(in crate::scenario::draw) fn thaw_of_a_past_life(draft: &mut Draft<'_>) {
     let again = if draft.dice.happens(70) { one } else { draft.anyone() };
     let gap = dead + draft.dice.millis_by_100(0, 500);
     draft.push(Step::new(since(&slow, gap), there(again)));
+}
+
+/// H37: a node says that it has drained, and is started again before that is decided: it hears
+/// nothing of its drain, and the log nothing of its new life.
+pub(in crate::scenario::draw) fn word_of_an_earlier_life(draft: &mut Draft<'_>) {
+    let (partition, start) = (draft.partition(), draft.moment());
+    let (first, last) = (Who::Node(Machine(1)), Who::Node(Machine(draft.scenario.cluster.nodes)));
+    draft.push(Step::new(start.clone(), Action::Transfer { to: first.clone() }));
+    draft.push(Step::new(start, Action::Drain { node: last.clone(), through: None }));
+    // Where the leader would write it down.
+    let filter = Filter { node: Some(first), ..Filter::any() };
+    let word = On { filter, ..On::new(Stage::Effect, "drained-out") };
+    let said = format!("{}-of-life", draft.label("said"));
+    draft.push(Step::new(When::on(word), Action::Hold {}).labelled(&said));
+    let gap = draft.dice.millis(50, 300);
+    let lasting = Some(draft.dice.millis_by_100(200, 600));
+    draft.push(Step::new(since(&said, gap), Action::Kill { node: last.clone(), lasting }));
+    let (from, lasting) = (Side::These(vec![last.clone()]), Some(Duration::from_secs(2)));
+    let cut = Action::Cut { from, to: Side::Others, both: true, lasting };
+    draft.push(Step::new(since(&said, gap), cut));
+    let gap = draft.dice.millis_by_100(900, 1_200);
+    let more = Action::Produce {
+        partition,
+        records: 5,
+        bytes: None,
+        node: Some(last),
+        via: Some(Via::Ingress),
+        address: Some(Address::Number),
+    };
+    draft.push(Step::new(since(&said, gap), more));
+    let gap = gap + draft.dice.millis_by_100(200, 700);
+    draft.push(Step::new(since(&said, gap), Action::Release { of: Label(said) }));
 }
 
 /// An event after a step.
