@@ -402,7 +402,7 @@ impl Controller {
             (Asked::Target(partition, planned_on), Proposed::Unknown) => {
                 self.doubt(partition, planned_on);
             }
-            // Whatever was appended before it is decided, too.
+            // The target is there, or the row has another id, under which a late one is refused.
             (Asked::Doubt(partition), Proposed::Replied(_)) => {
                 self.doubts.remove(&partition);
             }

@@ -42,10 +42,10 @@
 //! Cluster and topic lists are read behind a barrier, so that they include all that was decided
 //! before the question; `?stale=true` asks for what the node knows, which needs no leader.
 //!
-//! Every error is `{error, code, retryable}` ([`ErrorBody`]): 400 and 413 for what cannot be
-//! understood, 401 and 403 for what takes another [`Role`], 404 for what does not exist, 409 with reasons for what is refused, 421 with a
-//! `Location` for what another node owns, 503 for what may work in a moment, such as while there is
-//! no leader. Fields are added over time, never taken away.
+//! Every error is `{error, code, retryable}` ([`ErrorBody`]): 400, 413, 414 and 431 for what cannot be
+//! understood, 401 and 403 for what takes another [`Role`], 404 for what does not exist, 409 with
+//! reasons for what is refused, 421 with a `Location` for what another node owns, 503 for what may work
+//! in a moment, such as while there is no leader. Fields are added over time, never taken away.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;

@@ -34,8 +34,9 @@
 //! # After a restart
 //!
 //! Everything from the checkpoint on is found again, dispatched or not, but for the ranges that the
-//! checkpoint names beside it: duplicates, never gaps. So is whether accept was shut for good. A last append that was torn is cut; nobody was told that it was accepted. One that is whole stays,
-//! though its producers may not have been answered.
+//! checkpoint names beside it: duplicates, never gaps. So is whether accept was shut for good. A last
+//! append that was torn is cut; nobody was told that it was accepted. One that is whole stays, though
+//! its producers may not have been answered.
 //!
 //! # Example
 //!

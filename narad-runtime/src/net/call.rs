@@ -36,11 +36,11 @@ pub enum CallError {
     /// The request, or its answer, is longer than a frame.
     #[error("the request or its answer is longer than a frame may be; ask for less")]
     TooLong,
-    /// The peer refused the connection itself. Only a joiner sees this; a member's refusal is
-    /// logged, and shows as [`CallError::Unreachable`].
+    /// The peer refused the connection itself, or a joiner that asks for another's name. Only a joiner
+    /// sees this; a member's refusal is logged, and shows as [`CallError::Unreachable`].
     #[error("the peer refused the connection: {0}")]
     Refused(Refused),
-    /// Whoever listens there did not greet as a member does. Only a joiner sees this.
+    /// Nobody listens there, or not as a member does. Only a joiner sees this.
     #[error("no member answers there: {0}")]
     NotGreeted(String),
     /// The peer's certificate, or this side's, is not good enough. Only a joiner sees this.

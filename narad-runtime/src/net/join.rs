@@ -39,8 +39,8 @@ pub struct Joined {
 ///
 /// # Errors
 ///
-/// [`CallError::Unreachable`], [`CallError::Tls`] and [`CallError::Refused`] if nothing was asked; with any other error
-/// the joiner may be a member by now, and asks again with the same store uuid.
+/// [`CallError::NotGreeted`], [`CallError::Tls`] and [`CallError::Refused`] if it was not admitted; with any
+/// other error the joiner may be a member by now, and asks again with the same store uuid.
 pub async fn join(
     address: &str,
     joiner: Joiner,

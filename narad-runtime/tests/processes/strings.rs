@@ -34,7 +34,7 @@ const BODIES: [(&str, &str, &str); 10] = [
     ("PATCH", "/v1/cluster/policy", r#"{"@": 1}"#),
 ];
 
-/// Returns every file and directory below one, but for what comes and goes by itself.
+/// Returns every file and directory below one.
 fn tree(dir: &Path) -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
     let mut open = vec![dir.to_owned()];

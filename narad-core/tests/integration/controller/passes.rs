@@ -150,8 +150,8 @@ fn in_doubt() -> (Bench, Command) {
     (bench, late.clone())
 }
 
-/// S14, rule 5: after an unknown outcome nothing is planned until it is known; the log tells, by the
-/// answer to a later entry, that the target was not set.
+/// S14, rule 5: after an unknown outcome nothing is planned until it is known; clearing the target gives
+/// the row another id, so that a late one is refused.
 #[test]
 fn nothing_is_planned_beside_a_target_in_doubt() {
     let (mut bench, late) = in_doubt();
