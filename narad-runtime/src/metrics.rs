@@ -390,10 +390,13 @@ impl Metrics {
         self.gauges.show(sight);
         let lease = sight.lease_until.map_or(Duration::ZERO, |until| until.since(now));
         self.gauges.lease.set(lease.as_secs_f64());
+        // One scrape at a time, or both would add the difference.
+        let one = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
         for ((port, reason), count) in self.tally.all() {
             let counter = self.refused.get_or_create(&Refusal { port, reason });
             counter.inc_by(count.saturating_sub(counter.get()));
         }
+        drop(one);
         let mut text = String::new();
         // Writing to a string does not fail.
         let _ = encode(&mut text, &self.registry);

@@ -12,12 +12,12 @@ mod freezing;
 mod receive;
 #[cfg(all(test, shuttle))]
 mod schedules;
+mod settle;
 #[cfg(test)]
 mod tests;
 mod watch;
 
 use std::fmt;
-use std::ops::Range;
 use std::sync::{Arc, PoisonError};
 use std::task::Waker;
 
@@ -128,6 +128,8 @@ pub struct Slot {
     /// Held while a consumers' position is on its way to the disk, so that an older one never
     /// replaces a newer one; taken before `inner`.
     storing: Mutex<()>,
+    /// Held while damage is settled, so that none is settled twice.
+    settling: Mutex<()>,
     /// Told whenever an append ends or a freeze is answered.
     ended: Condvar,
 }
@@ -177,8 +179,9 @@ impl Slot {
             waiting: 0,
             watchers: Watchers::default(),
         };
-        let (inner, storing, ended) = (Mutex::new(inner), Mutex::default(), Condvar::new());
-        Self { partition, standpoint, limits, inner, storing, ended }
+        let (storing, settling) = (Mutex::default(), Mutex::default());
+        let (inner, ended) = (Mutex::new(inner), Condvar::new());
+        Self { partition, standpoint, limits, inner, storing, settling, ended }
     }
 
     /// Returns what consumers may take.
@@ -368,34 +371,6 @@ impl Slot {
         inner.consumers.see(&*log);
         self.release(inner);
         Ok(Some(retained?))
-    }
-
-    /// Has altered segments that hold some of these offsets moved as they are from now on, if nobody
-    /// waits for what is damaged in them any more (`case_048`). Returns how many they were; `None` if
-    /// that may not be now, since the partition is frozen or not served here.
-    ///
-    /// # Errors
-    ///
-    /// If no log is open, or the log fails.
-    pub fn settle_damage(&self, offsets: &Range<Offset>) -> Result<Option<usize>, SlotError> {
-        let log = self.lock().open_log()?;
-        let mut altered = log.find_altered(offsets)?;
-        let position = self.position()?;
-        let committed = position.committed.unwrap_or_default();
-        let is_acked = |offset: &Offset| {
-            *offset < committed || position.acked_ahead.binary_search(offset).is_ok()
-        };
-        altered.retain(|one| one.damage.iter().all(is_acked));
-        if altered.is_empty() {
-            return Ok(Some(0));
-        }
-        let inner = self.lock();
-        if !inner.gate.may_mutate() {
-            return Ok(None);
-        }
-        log.describe_anew(&altered)?;
-        drop(inner);
-        Ok(Some(altered.len()))
     }
 
     /// Returns whether a record that is durable would be acknowledged now.

@@ -145,7 +145,7 @@ impl RaftMetastore {
     /// ```
     /// use narad_core::ids::{Name, NodeId};
     /// use narad_runtime::embed::memory::MemoryPeer;
-    /// use narad_runtime::embed::{Metastore, RaftMetastore, Whom};
+    /// use narad_runtime::embed::{RaftMetastore, Whom};
     /// use narad_runtime::raft::MemStore;
     ///
     /// # #[tokio::main]
@@ -165,8 +165,6 @@ impl RaftMetastore {
     /// first.add_learner(b.clone()).await?;
     /// first.promote(b.node).await?;
     /// second.remove(NodeId(1)).await?;
-    /// // It leads now, and is as fresh as its own log once a barrier has passed.
-    /// while second.barrier().await.is_none() {}
     /// assert_eq!(second.replicas().all(), [b]);
     /// # Ok(())
     /// # }
@@ -284,7 +282,8 @@ impl RaftMetastore {
         let until = tokio::time::Instant::now() + Self::CHANGE_PATIENCE;
         loop {
             let reason = match self.change_once(change).await {
-                Some(Verdict::Done) => return Ok(()),
+                Some(Verdict::Done) if self.is_so(change).await => return Ok(()),
+                Some(Verdict::Done) => "this replica has not heard of it yet".to_owned(),
                 Some(Verdict::Refused(reason)) => return Err(MembersError::Refused { reason }),
                 Some(Verdict::Later(reason)) => reason,
                 Some(Verdict::NotLeader(_)) => "there is no leader now".to_owned(),
@@ -294,6 +293,25 @@ impl RaftMetastore {
                 return Err(MembersError::NotNow { reason });
             }
             tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// Whether a change that is said to be done is: whoever said so may lead no longer. Who has taken
+    /// itself out hears nothing more and believes it.
+    async fn is_so(&self, change: &Change) -> bool {
+        if matches!(change, Change::Remove(node) if *node == self.way.me) {
+            return true;
+        }
+        if self.barrier().await.is_none() {
+            return false;
+        }
+        let Replicas { voters, learners } = self.replicas();
+        match change {
+            Change::Add(Whom { node, .. }) => {
+                voters.contains_key(node) || learners.contains_key(node)
+            }
+            Change::Promote(node) => voters.contains_key(node),
+            Change::Remove(node) => !voters.contains_key(node) && !learners.contains_key(node),
         }
     }
 

@@ -20,25 +20,31 @@ use super::error::ErrorBody;
 /// the answer along.
 const LINGER: Duration = Duration::from_secs(1);
 
+/// More than a refusal without a body has, in bytes.
+const BARE_BYTES_MAX: usize = 1024;
+
 /// A connection whose bare refusals get a body.
 #[derive(Debug)]
 pub(super) struct Spoken<S> {
     inner: S,
     /// A refusal that is on its way out.
     unsent: BytesMut,
+    /// Whether something was taken in part: what comes next is the rest of it, whatever it looks like.
+    is_cut: bool,
     /// Until when the rest of what was refused is read, once it was.
     linger: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> Spoken<S> {
     pub(super) fn over(inner: S) -> Self {
-        Self { inner, unsent: BytesMut::new(), linger: None }
+        Self { inner, unsent: BytesMut::new(), is_cut: false, linger: None }
     }
 }
 
 /// Returns the same refusal with a body, if these bytes are one without. Ours have always one.
 fn with_body(bytes: &[u8]) -> Option<Vec<u8>> {
-    if !bytes.starts_with(b"HTTP/1.1 4") || !bytes.ends_with(b"\r\n\r\n") {
+    let is_short = bytes.len() <= BARE_BYTES_MAX;
+    if !is_short || !bytes.starts_with(b"HTTP/1.1 4") || !bytes.ends_with(b"\r\n\r\n") {
         return None;
     }
     let head = std::str::from_utf8(bytes).ok()?;
@@ -117,8 +123,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Spoken<S> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         ready!(self.poll_unsent(cx))?;
-        let Some(refusal) = with_body(bytes) else {
-            return Pin::new(&mut self.inner).poll_write(cx, bytes);
+        let refusal = if self.is_cut { None } else { with_body(bytes) };
+        let Some(refusal) = refusal else {
+            let sent = ready!(Pin::new(&mut self.inner).poll_write(cx, bytes))?;
+            self.is_cut = sent < bytes.len();
+            return Poll::Ready(Ok(sent));
         };
         self.unsent = refusal.as_slice().into();
         self.linger = Some(Box::pin(sleep_until(Instant::now() + LINGER)));
@@ -140,6 +149,24 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Spoken<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What is taken in part goes on as it is, though its rest looks like a refusal.
+    #[tokio::test]
+    async fn the_rest_of_an_answer_is_no_refusal() {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+        let looks = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n";
+        let (ours, mut theirs) = tokio::io::duplex(16);
+        let mut spoken = Spoken::over(ours);
+        let first = spoken.write(&[b"0123456789abcdef".as_slice(), looks].concat()).await;
+        assert_eq!(first.expect("room"), 16);
+        let (rest, heard) = tokio::join!(spoken.write_all(looks), async {
+            let mut heard = vec![0; 16 + looks.len()];
+            theirs.read_exact(&mut heard).await.map(|_| heard)
+        });
+        rest.expect("read");
+        assert_eq!(heard.expect("sent"), [b"0123456789abcdef".as_slice(), looks].concat());
+    }
 
     #[test]
     fn only_a_bare_refusal_gets_a_body() {

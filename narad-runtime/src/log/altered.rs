@@ -20,14 +20,14 @@ use crate::disk::{self, DiskError};
 pub struct Altered {
     /// Base offset of the segment.
     pub base: Offset,
+    /// Offset after its last record that was durable then.
+    pub end: Offset,
     /// How many of its bytes were read: as many as were durable.
     pub bytes: u64,
     /// Of the bytes that were appended.
     pub was: Checksum,
     /// Of the bytes that are there.
     pub is: Checksum,
-    /// First offsets of what cannot be read, ascending.
-    pub damage: Vec<Offset>,
 }
 
 impl SegmentLog {
@@ -35,15 +35,15 @@ impl SegmentLog {
     /// become shorter is not among them: what it lacks cannot be sent.
     pub(crate) fn find_altered(&self, offsets: &Range<Offset>) -> Result<Vec<Altered>, LogError> {
         self.check_open()?;
-        let known: Vec<(Offset, u64, Checksum)> = {
+        let known: Vec<_> = {
             let view = self.view();
             let has_some =
                 |one: &&super::Segment| one.base < offsets.end && offsets.start < one.end;
             let some = view.segments.iter().filter(has_some);
-            some.map(|segment| (segment.base, segment.bytes, segment.checksum)).collect()
+            some.map(|one| (one.base, one.end, one.bytes, one.checksum)).collect()
         };
         let mut altered = Vec::new();
-        for (base, bytes, was) in known {
+        for (base, end, bytes, was) in known {
             let found = match check_segment(&*self.disk, &self.dir, base, bytes) {
                 Ok(found) => found,
                 // Retention has removed it.
@@ -52,9 +52,7 @@ impl SegmentLog {
             };
             let is = found.checksum();
             if found.fed() == bytes && is != was {
-                let damage = found.damage().iter().copied().chain(found.torn());
-                let damage = damage.map(|damage| damage.offset).collect();
-                altered.push(Altered { base, bytes, was, is, damage });
+                altered.push(Altered { base, end, bytes, was, is });
             }
         }
         Ok(altered)
@@ -99,6 +97,10 @@ impl View {
         let now = |one: &Altered| {
             let segment = self.segment(one.base)?;
             let behind = segment.bytes.checked_sub(one.bytes)?;
+            // It was described anew already.
+            if behind == 0 && segment.checksum != one.was {
+                return None;
+            }
             let checksum = join(one.was.0 ^ one.is.0, segment.checksum.0, behind);
             Some((one.base, Checksum(checksum)))
         };

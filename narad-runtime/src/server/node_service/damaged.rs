@@ -99,22 +99,34 @@ impl NodeService {
         let place = self.place(topic, partition).await?;
         let seat = self.seat(&place)?;
         let Skip { from, to, .. } = skip;
-        let give_up = move || {
-            let skipped = skip_now(&seat.slot, skip)?;
-            // The records are given up, whatever becomes of this.
-            let settled = seat.slot.settle_damage(&(from..to));
-            Ok((skipped, settled))
-        };
-        let (skipped, settled) = blocking(give_up).await?.map_err(own)?;
+        // A segment that was put back can be read, so that nothing is given up, and is settled too.
+        let give_up =
+            move || (skip_now(&seat.slot, skip), seat.slot.settle_damage(&(from..to.max(from))));
+        let (skipped, settled) = blocking(give_up).await?;
+        tell_settled(place.partition, &settled);
+        let skipped = skipped.map_err(own)?;
         let records = skipped.records;
         tracing::warn!(partition = %place.partition, %from, %to, records, "records were given up");
-        if let Ok(Some(segments @ 1..)) = settled {
-            tracing::warn!(
-                partition = %place.partition, segments,
-                "segments that are damaged are moved as they are from now on"
-            );
-        }
         Ok(skipped)
+    }
+}
+
+/// Tells what became of damaged segments; of none there is nothing to tell.
+fn tell_settled(partition: PartitionId, settled: &Result<Option<usize>, SlotError>) {
+    match settled {
+        Ok(Some(0)) => {}
+        Ok(Some(segments)) => {
+            tracing::warn!(%partition, segments, "segments are moved as they are from now on");
+        }
+        Ok(None) => tracing::warn!(
+            %partition,
+            "the partition is frozen, so that its damaged segments are not moved as they are yet: \
+             narad topic skip once more"
+        ),
+        Err(error) => tracing::error!(
+            %partition, %error,
+            "damaged segments are not moved as they are yet: narad topic skip once more"
+        ),
     }
 }
 
