@@ -244,8 +244,6 @@ bugs! {
     AckedAheadHandedOut,
     /// Records are sent in the order in which they were last refused.
     RefusedGoesLast,
-    /// A target of unknown outcome counts as not set.
-    DoubtfulTargetForgotten,
     /// What an earlier life has closed is open in the next one.
     AcceptOpensWithTheLife,
     /// A node renews its own lease by any barrier, whether it leads or not.

@@ -12,7 +12,6 @@ use super::decisions::Decisions;
 use super::{Asked, Controller};
 use crate::ids::{MoveId, PartitionId};
 use crate::metastore::{Command, State};
-use crate::planted::{Bug, is_planted};
 
 /// The rows whose target is in doubt, with the move id that the target was planned on.
 ///
@@ -22,9 +21,7 @@ pub(super) type Doubts = BTreeMap<PartitionId, MoveId>;
 impl Controller {
     /// Takes note that nobody knows what became of a target.
     pub(super) fn doubt(&mut self, partition: PartitionId, planned_on: MoveId) {
-        if !is_planted(Bug::DoubtfulTargetForgotten) {
-            self.doubts.insert(partition, planned_on);
-        }
+        self.doubts.insert(partition, planned_on);
     }
 
     /// Asks on about the targets in doubt; returns whether there are none.

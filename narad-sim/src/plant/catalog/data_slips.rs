@@ -104,22 +104,8 @@ pub(super) const DATA: &[Plant] = &[
         net: None,
     },
     Plant {
-        bug: Bug::DoubtfulTargetForgotten,
-        name: "c53-doubtful-target-forgotten",
-        rule: Rule::Slip,
-        place: "narad-core/src/controller/doubts.rs, Controller::doubt",
-        removes: "A leader that does not hear whether a target was set plans as if it was not.",
-        noticed_by: &["S14"],
-        hint: "Let entries take longer to commit than a proposal waits, and few moves run at once.",
-        bias: &[LeaderChanges, Decommission],
-        net: Some(
-            "The next plan mostly chooses the same move again, and the log takes one of the two: the \
-         state has to have changed between the plans, by an entry before the one that is late.",
-        ),
-    },
-    Plant {
         bug: Bug::AcceptOpensWithTheLife,
-        name: "c54-accept-opens-with-the-life",
+        name: "c53-accept-opens-with-the-life",
         rule: Rule::Slip,
         place: "narad-core/src/node/leaving.rs, Node::was_closed",
         removes: "A node that has closed accept and restarts opens it before it is registered.",
@@ -130,7 +116,7 @@ pub(super) const DATA: &[Plant] = &[
     },
     Plant {
         bug: Bug::OwnHeartbeatUnasked,
-        name: "c55-own-heartbeat-unasked",
+        name: "c54-own-heartbeat-unasked",
         rule: Rule::Slip,
         place: "narad-core/src/node/requests.rs, Node::beat; narad-core/src/lease.rs, Lease::beaten",
         removes: "A node that is told that it leads takes that word over its own, and renews its \
