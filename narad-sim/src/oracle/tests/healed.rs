@@ -256,15 +256,21 @@ fn what_a_retired_node_holds_may_stay() {
     }
 }
 
-/// Covers S11: a record that was answered with 202 and never delivered, where it is served.
-#[test]
-fn a_record_that_was_never_delivered_is_found() {
+/// A healed world in which one of the two records of a log was never delivered.
+fn one_not_delivered() -> Bench {
     let mut bench = Bench::cluster(3);
     bench.run_node(1);
     bench.write(1, Attempt::birth(N1), 1, &[11, 12]);
     bench.deliver(1, 1, 0, &[11], 2);
     healing(&mut bench);
     later(&mut bench);
+    bench
+}
+
+/// Covers S11: a record that was answered with 202 and never delivered, where it is served.
+#[test]
+fn a_record_that_was_never_delivered_is_found() {
+    let mut bench = one_not_delivered();
     bench.oracle.finish_liveness(0, &bench.sight);
     assert!(bench.broken().contains(&"S11"));
 
@@ -285,12 +291,7 @@ fn a_record_that_was_never_delivered_is_found() {
 /// the world goes on until its consumers have had their time.
 #[test]
 fn consumers_come_to_an_opened_log_within_a_moment() {
-    let mut bench = Bench::cluster(3);
-    bench.run_node(1);
-    bench.write(1, Attempt::birth(N1), 1, &[11, 12]);
-    bench.deliver(1, 1, 0, &[11], 2);
-    healing(&mut bench);
-    later(&mut bench);
+    let mut bench = one_not_delivered();
     bench.open(1, Attempt::birth(N1), 2);
     bench.oracle.finish_liveness(0, &bench.sight);
     assert!(!bench.broken().contains(&"S11"));
