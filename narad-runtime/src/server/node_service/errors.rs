@@ -45,7 +45,32 @@ fn told(reason: Reason) -> String {
         Reason::TopicBusy => "wait until its moves are over, or abort them",
         Reason::NotDead => "only what a dead member owns can be given up",
         Reason::NotDraining => "begin with narad cluster decommission",
-        _ => return reason.to_string(),
+        Reason::Gone
+        | Reason::UnknownTopic
+        | Reason::NotYours
+        | Reason::OwnerChanged
+        | Reason::EpochChanged
+        | Reason::MoveChanged
+        | Reason::NotTarget
+        | Reason::AttemptBurned
+        | Reason::TokenRevoked
+        | Reason::TokenStale
+        | Reason::CopyBehind
+        | Reason::Forgotten
+        | Reason::NotOwner
+        | Reason::AlreadyThere
+        | Reason::AlreadyAssigned
+        | Reason::NameTaken
+        | Reason::WrongStore
+        | Reason::StaleIncarnation
+        | Reason::NotDrainedOut
+        | Reason::OwnsPartitions
+        | Reason::IsTarget
+        | Reason::BelowMinVoters
+        | Reason::NoHealthyMajority
+        | Reason::NeedsReceipt
+        | Reason::OutOfRange
+        | Reason::UnsafeTiming => return reason.to_string(),
     };
     format!("{reason}: {instead}")
 }
