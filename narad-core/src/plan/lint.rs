@@ -62,6 +62,9 @@ pub enum Finding {
     #[error("node {0} gives and takes; one of the moves is for nothing")]
     GivesAndTakes(NodeId),
     /// A ceil share that a less loaded node keeps, with no conflict to justify it.
+    ///
+    /// Costs no move. Not a fault of what is left of a plan of which some has started, as
+    /// [`Planner`](super::Planner) keeps it: the shares were given when the plan was made.
     #[error("node {less} keeps a ceil share that node {more} holds more for (R72)")]
     CeilMisplaced {
         /// The more loaded node.

@@ -18,7 +18,8 @@ use super::{Draft, Move, Plan};
 ///    [`plan`](super::plan()) would start.
 /// 2. The start and the end of a move that it planned do not: the plan *stands*, and the next moves
 ///    of it start. As every plan ends with the fewest moves in whatever order they are done (R74),
-///    a plan that stands is as good as one that was made anew.
+///    a plan that stands takes as few as one that was made anew, though another node of those that
+///    give may keep a ceil share.
 /// 3. On a placement of at most 32,768 partitions, where planning is cheap and a fresh plan may be a
 ///    better one, no plan stands.
 ///

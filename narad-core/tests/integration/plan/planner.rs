@@ -1,7 +1,9 @@
 //! A planner that is told of changes answers what a plan of the whole would.
 
 use narad_core::ids::{NodeId, PartitionId};
-use narad_core::plan::{Limits, Move, Node, Partition, PlacementError, Planner, Role, lint, plan};
+use narad_core::plan::{
+    Finding, Limits, Move, Node, Partition, PlacementError, Plan, Planner, Role, lint, plan,
+};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
@@ -138,7 +140,9 @@ proptest! {
     }
 
     /// So it does where plans stand, after every change that none of them expects. In between, what
-    /// is left of a plan passes the independent check: as few moves, none held up by nothing.
+    /// is left of a plan passes the independent check: as few moves, none held up by nothing. Only
+    /// who keeps a ceil share is settled when the plan is made: a node that gave early may hold
+    /// less by now than one that has yet to give.
     #[test]
     fn a_plan_that_stands_is_as_good_as_a_new_one(
         placement in any_placement(),
@@ -160,7 +164,10 @@ proptest! {
             prop_assert_eq!(kept.len(), whole.len(), "after {:?}", change);
             prop_assert_eq!(kept.moves_min(), whole.moves_min());
             let placement = planner.placement();
-            let findings = lint(placement, &kept.explain(placement));
+            let mut findings = lint(placement, &kept.explain(placement));
+            findings.retain(|found| {
+                !(expected && matches!(found, Finding::CeilMisplaced { .. }))
+            });
             prop_assert_eq!(findings, vec![], "after {:?}", change);
         }
     }
@@ -195,6 +202,32 @@ proptest! {
         // More than the first plan had only where something arrived that had to leave again.
         prop_assert!(moved >= first);
     }
+}
+
+/// R72, R74: who keeps a ceil share is settled when the plan is made. A node whose move is of a
+/// higher priority gives first and then holds less than the other, and a new plan would take the
+/// share from it, for as many moves.
+#[test]
+fn a_plan_that_stands_leaves_the_ceil_share_where_it_was() {
+    let placement = one_topic(&[Receiver; 3], &[1, 1, 1, 1, 1, 3, 3, 3, 3, 3]);
+    let mut planner = Planner::standing_above(0, placement);
+    for row in planner.placement().partitions().to_vec() {
+        if row.owner == NodeId(1) {
+            planner.set(Partition { priority: 1, ..row }).expect("it is listed");
+        }
+    }
+    let one = Limits { max_in_flight: 1, ..Limits::default() };
+    let first = planner.top_up(&one)[0];
+    assert_eq!(first.from, NodeId(1), "the priority decides");
+    let row = *planner.placement().partition(first.partition).expect("it is planned");
+    planner.set(Partition { target: Some(first.to), ..row }).expect("it may move there");
+
+    let (kept, anew) = (planner.plan(&one), plan(planner.placement(), &one));
+    assert_eq!((kept.len(), kept.moves_min()), (anew.len(), anew.moves_min()));
+    let (more, less) = (NodeId(3), NodeId(1));
+    let checked = |plan: &Plan| lint(planner.placement(), &plan.explain(planner.placement()));
+    assert_eq!(checked(&kept), [Finding::CeilMisplaced { more, less }]);
+    assert_eq!(checked(&anew), []);
 }
 
 /// What is not listed takes another planner, and changes nothing.
