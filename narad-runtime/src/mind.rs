@@ -77,6 +77,9 @@ pub trait Mind: Send + 'static {
     /// If the node cannot go on.
     fn proceed(&mut self, now: Instant, out: &mut Vec<Effect>) -> Result<(), Self::Error>;
 
+    /// Says to its peers what nobody waits for: called when what it asked for is under way.
+    fn speak(&mut self) {}
+
     /// Returns when it wants to be woken, ticks apart.
     fn deadline(&self) -> Option<Deadline>;
 

@@ -292,6 +292,7 @@ impl<M: Mind, H: Surroundings> NodeLoop<M, H> {
         let mut effects = Vec::new();
         let proceeded = self.mind.proceed(self.clock.now(), &mut effects);
         self.carry_out(effects);
+        self.mind.speak();
         proceeded
     }
 

@@ -76,6 +76,7 @@ mod membership;
 mod output;
 mod reads;
 mod recovery;
+mod speech;
 mod store;
 mod turn;
 
@@ -88,6 +89,7 @@ pub use membership::{Configuration, ConfigurationChange, MemberChange};
 pub use output::{
     Committed, Leadership, Outgoing, Output, PeerProgress, ReadId, Restored, Role, Status, Term,
 };
+pub use speech::Voice;
 pub use store::memory::{FailurePoint, MemStore, StoreImage};
 pub use store::redb::RedbStore;
 pub use store::{Batch, Cut, HardState, Loaded, LogEntry, Position, RaftStore, Snapshot};
@@ -95,6 +97,7 @@ pub use store::{Batch, Cut, HardState, Loaded, LogEntry, Position, RaftStore, Sn
 use self::election::Pinned;
 use self::log::Log;
 use self::reads::Reads;
+use self::speech::Speech;
 use self::turn::{Offered, Saved, Unsaved};
 use ::raft::RawNode;
 use ::raft::eraftpb::{ConfChangeV2, Entry, EntryType, Message, MessageType};
@@ -128,12 +131,9 @@ pub struct Raft<S: RaftStore> {
     snapshots_sent: BTreeMap<NodeId, u64>,
     reported: Leadership,
     pinned: Pinned,
-    voice: Option<Voice>,
+    speech: Speech,
     stopped: bool,
 }
-
-/// Sends a message at once.
-pub type Voice = Box<dyn Fn(Outgoing) + Send>;
 
 impl<S: RaftStore> Raft<S> {
     /// Fills an empty store with the beginning of a new cluster.
@@ -189,7 +189,7 @@ impl<S: RaftStore> Raft<S> {
             snapshots_sent: BTreeMap::new(),
             reported: Leadership::default(),
             pinned: Pinned::default(),
-            voice: None,
+            speech: Speech::default(),
             stopped: false,
         };
         raft.pin_election();
@@ -198,8 +198,18 @@ impl<S: RaftStore> Raft<S> {
 
     /// Has every message sent as soon as it may be, by this voice, instead of being put into the
     /// output: so the followers of a leader make its entries durable while it does.
+    ///
+    /// But what a leader says of entries that are committed already it says when
+    /// [`speak`](Self::speak) is called, or with the next output: whoever waits for those entries
+    /// comes first.
     pub fn speak_by(&mut self, voice: Voice) {
-        self.voice = Some(voice);
+        self.speech.speak_by(voice);
+    }
+
+    /// Says what was left to say, if there is a voice. To be called when the output has been dealt
+    /// with.
+    pub fn speak(&mut self) {
+        self.speech.say_rest();
     }
 
     /// Does what earlier calls have caused: makes it durable, then puts into `out` what follows.
@@ -215,13 +225,17 @@ impl<S: RaftStore> Raft<S> {
         if self.stopped {
             return Err(RaftError::Stopped);
         }
+        self.speech.say_rest();
         let result = self.turns(out);
         self.stopped = result.is_err();
         result?;
         out.reads = self.reads.passed(self.applied.0);
         out.wants_snapshot = self.wants_snapshot();
         let now = self.leadership();
-        out.leadership = (now != self.reported).then_some(now);
+        if now != self.reported {
+            self.speech.forget();
+            out.leadership = Some(now);
+        }
         self.reported = now;
         Ok(())
     }
@@ -286,9 +300,13 @@ impl<S: RaftStore> Raft<S> {
     fn turn(&mut self, out: &mut Output) -> Result<(), RaftError> {
         let offered = self.offered.take();
         let mut unsaved = Unsaved::begin(&mut self.node);
-        if self.voice.is_some() {
+        if self.speech.has_voice() {
             let first = unsaved.speak_first(self.node.store());
-            self.send(&first, out);
+            if unsaved.only_commits() {
+                self.send_later(&first, out);
+            } else {
+                self.send(&first, out);
+            }
         }
         let mut saved: Saved = unsaved.save(self.node.mut_store(), offered)?;
         self.forget_members();
@@ -306,7 +324,7 @@ impl<S: RaftStore> Raft<S> {
             self.reads.answer(&read.request_ctx, read.index);
         }
         let afterwards = saved.advance(&mut self.node);
-        self.send(&afterwards.messages, out);
+        self.send_later(&afterwards.messages, out);
         self.apply(afterwards.committed, out)?;
         self.end_turn();
         Ok(())
@@ -319,19 +337,19 @@ impl<S: RaftStore> Raft<S> {
     }
 
     fn send(&mut self, messages: &[Message], out: &mut Output) {
-        for message in messages {
-            let to = NodeId(message.get_to());
-            let is_snapshot = message.get_msg_type() == MessageType::MsgSnapshot;
-            // One that cannot be encoded (2 GiB) is lost, like any other message may be.
-            let Ok(bytes) = message.write_to_bytes() else { continue };
-            if is_snapshot {
-                self.snapshots_sent.insert(to, self.ticks);
-            }
-            let outgoing = Outgoing { to, bytes, is_snapshot };
-            match &self.voice {
-                Some(voice) => voice(outgoing),
-                None => out.messages.push(outgoing),
-            }
+        self.note_snapshots(messages);
+        self.speech.say(messages, self.ticks, &mut out.messages);
+    }
+
+    fn send_later(&mut self, messages: &[Message], out: &mut Output) {
+        self.note_snapshots(messages);
+        self.speech.say_later(messages, self.ticks, &mut out.messages);
+    }
+
+    fn note_snapshots(&mut self, messages: &[Message]) {
+        let is_snapshot = |message: &&Message| message.get_msg_type() == MessageType::MsgSnapshot;
+        for message in messages.iter().filter(is_snapshot) {
+            self.snapshots_sent.insert(NodeId(message.get_to()), self.ticks);
         }
     }
 

@@ -209,6 +209,12 @@ impl<S: RaftStore> Replica<S> {
         self.raft.speak_by(voice);
     }
 
+    /// Says what was left to say, if there is a voice. To be called when everything that was asked
+    /// for is under way.
+    pub fn speak(&mut self) {
+        self.raft.speak();
+    }
+
     /// Has every further step of a command told to somebody; tests stop a process there.
     pub fn watch(&mut self, watch: fn(Step<'_>)) {
         self.watch = watch;

@@ -71,6 +71,10 @@ impl<S: RaftStore + 'static> Mind for Replica<S> {
         proceeded
     }
 
+    fn speak(&mut self) {
+        Self::speak(self);
+    }
+
     fn deadline(&self) -> Option<Deadline> {
         Self::deadline(self)
     }

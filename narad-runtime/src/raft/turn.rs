@@ -56,6 +56,11 @@ impl Unsaved {
         }
     }
 
+    /// Whether the turn hands out committed entries and has nothing that others are to make durable.
+    pub(super) fn only_commits(&self) -> bool {
+        !self.ready.committed_entries().is_empty() && self.ready.entries().is_empty()
+    }
+
     /// Makes the turn durable, together with a snapshot that waits for it: one transaction.
     pub(super) fn save<S: RaftStore>(
         mut self,

@@ -250,6 +250,9 @@ impl Cluster {
                 raft.offer_snapshot(index, data).expect("it was asked for");
             }
             self.judge(id, &out);
+            if let Some(raft) = self.nodes.get_mut(&id).and_then(|node| node.raft.as_mut()) {
+                raft.speak();
+            }
             // What was said before a failure is under way, like anything else.
             self.queue.extend(self.spoken.lock().expect("nobody panics").drain(..));
             self.queue.extend(out.messages.into_iter().map(|message| (id, message)));

@@ -156,6 +156,24 @@ fn proposals_between_two_turns_share_a_transaction() {
     assert_eq!(cluster.machine(1).entries.len(), 100);
 }
 
+/// A heartbeat that is answered before the append that followed it: the library repeats that append,
+/// and nobody needs it.
+#[test]
+fn a_change_after_a_barrier_costs_twelve_messages() {
+    let mut cluster = Cluster::new(&[1, 2, 3], 8);
+    let leader = cluster.elect();
+    cluster.ticks(5);
+    let before = cluster.delivered;
+    cluster.raft(leader).read_index();
+    cluster.work(leader);
+    cluster.raft(leader).propose(vec![], b"a".to_vec()).expect("it leads");
+    cluster.deliver();
+    cluster.agree(&[1, 2, 3]);
+    // To two peers and back: a heartbeat, an entry, and that it is committed.
+    assert_eq!(cluster.delivered - before, 12);
+    assert_eq!(cluster.machine(leader).entries, [b"a"]);
+}
+
 #[test]
 fn a_node_that_cannot_start_says_why() {
     let open = |config: RaftConfig| {
