@@ -167,7 +167,7 @@ mod tests {
         others[0].set_to(PEER + 1);
         others[1].set_term(4);
         others[2].set_msg_type(MessageType::MsgHeartbeat);
-        assert_eq!(said(&mut speech, &[first.clone()], 1), 1);
+        assert_eq!(said(&mut speech, std::slice::from_ref(&first), 1), 1);
         assert_eq!(said(&mut speech, &others, 1), 3);
         speech.forget();
         assert_eq!(said(&mut speech, &[first], 1), 1);
