@@ -3,6 +3,7 @@
 mod audit;
 mod history;
 mod leaving;
+mod moving;
 mod plan;
 mod show;
 mod status;
@@ -17,7 +18,7 @@ use super::salvage;
 use super::terminal::Terminal;
 use super::{Failure, Format, Global, Output};
 use crate::client::Client;
-use crate::service::{MemberView, MoveView};
+use crate::service::MemberView;
 use steer::PolicyCommand;
 
 /// Watching and changing the cluster.
@@ -39,6 +40,9 @@ pub enum ClusterCommand {
         stale: bool,
     },
     /// Show what moves from where to where, how far it is, and what it waits for
+    ///
+    /// A freeze that is yet to come is shown as it is predicted (~). Moves that have ended within the last
+    /// minute are shown with the freeze that there was.
     Moves {
         /// Show what a node knows; needs no leader
         #[arg(long)]
@@ -263,12 +267,6 @@ struct Members {
     members: Vec<MemberView>,
 }
 
-/// `GET /v1/cluster/moves`.
-#[derive(serde::Deserialize)]
-struct Moves {
-    moves: Vec<MoveView>,
-}
-
 impl ClusterCommand {
     /// Returns what an interrupt makes of the command: whoever only watched has seen enough.
     pub(super) fn interrupted(&self) -> Result<(), Failure> {
@@ -348,10 +346,7 @@ pub(super) async fn run(
             desk.read(&path("/v1/cluster/members", *stale), show).await.map(drop)
         }
         ClusterCommand::Moves { watch: true, .. } => watch::moves(&mut desk).await,
-        ClusterCommand::Moves { stale, watch: false } => {
-            let show = |width, wide, all: &Moves| show::moves(width, wide, &all.moves);
-            desk.read(&path("/v1/cluster/moves", *stale), show).await.map(drop)
-        }
+        ClusterCommand::Moves { stale, watch: false } => moving::show(&mut desk, *stale).await,
         ClusterCommand::Decommission { ids, dry_run, wait, cancel, yes } => {
             if *cancel {
                 return leaving::cancel(&mut desk, ids).await;

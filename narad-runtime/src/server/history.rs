@@ -29,7 +29,8 @@ pub(super) struct Past {
     pub(super) phases: Vec<PastPhase>,
     pub(super) bytes: u64,
     pub(super) passes: u32,
-    pub(super) frozen_us: u64,
+    /// How long it lasted and was said to last, if there was one.
+    pub(super) freeze: Option<mover::Freeze>,
     pub(super) waits: u32,
     pub(super) waited_for: Option<mover::Waiting>,
 }
@@ -137,7 +138,7 @@ impl Book {
     /// A plan that another one has replaced never ended by itself.
     fn begin(&mut self, partition: PartitionId, running: Running) {
         if let Some(before) = self.running.insert(partition, running) {
-            self.end(partition, before, MoveEnd::Cancelled, running.began_ms, 0);
+            self.end(partition, before, MoveEnd::Cancelled, running.began_ms, None);
         }
     }
 
@@ -182,14 +183,13 @@ impl Book {
             | mover::Note::Resolved { .. } => return,
         };
         let Some(mut running) = self.running.remove(&partition) else { return };
-        let mut frozen_us = 0;
+        let mut frozen = None;
         if let mover::Note::Moved { copied_bytes, passes, freeze, .. } = note {
             running.bytes = *copied_bytes;
             running.passes = *passes;
-            let lasted = freeze.map_or(0, |freeze| freeze.lasted.as_micros());
-            frozen_us = u64::try_from(lasted).unwrap_or(u64::MAX);
+            frozen = *freeze;
         }
-        self.end(partition, running, outcome, now, frozen_us);
+        self.end(partition, running, outcome, now, frozen);
     }
 
     fn change(&mut self, partition: PartitionId, change: impl FnOnce(&mut Running)) {
@@ -204,7 +204,7 @@ impl Book {
         running: Running,
         outcome: MoveEnd,
         ended_ms: i64,
-        frozen_us: u64,
+        freeze: Option<mover::Freeze>,
     ) {
         let phases = running.phases(ended_ms);
         let Running { from, to, move_id, began_ms, bytes, passes, waits, waited_for, .. } = running;
@@ -222,7 +222,7 @@ impl Book {
             phases,
             bytes,
             passes,
-            frozen_us,
+            freeze,
             waits,
             waited_for,
         });
@@ -269,8 +269,9 @@ mod tests {
 
     fn moved(forced: bool) -> mover::Note {
         let attempt = Attempt::birth(NodeId(2));
-        let lasted = Duration::from_millis(7);
-        let freeze = (!forced).then(|| mover::Freeze { lasted, ..mover::Freeze::default() });
+        let (predicted, lasted) = (Duration::from_millis(5), Duration::from_millis(7));
+        let freeze = mover::Freeze { predicted, lasted, ..mover::Freeze::default() };
+        let freeze = (!forced).then_some(freeze);
         mover::Note::Moved { attempt, copied_bytes: 110, passes: 2, freeze }
     }
 
@@ -297,7 +298,9 @@ mod tests {
         let ms: Vec<u64> = past.phases.iter().map(|phase| phase.ms).collect();
         assert_eq!(ms, [500, 200, 10]);
         assert_eq!((past.outcome, past.bytes, past.passes), (MoveEnd::Moved, 110, 2));
-        assert_eq!((past.frozen_us, past.waits), (7000, 1));
+        let told = past.freeze.map(|freeze| (freeze.predicted, freeze.lasted));
+        let ms = Duration::from_millis;
+        assert_eq!((told, past.waits), (Some((ms(5), ms(7))), 1));
         assert!(book.running.is_empty());
     }
 

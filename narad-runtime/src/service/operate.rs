@@ -301,11 +301,22 @@ pub struct PastMove {
     pub passes: u32,
     /// How long the source was frozen, in microseconds; 0 if it never was.
     pub frozen_us: u64,
+    /// How long it was said to be, before it was frozen, in microseconds; absent if it never was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predicted_us: Option<u64>,
     /// How often it had to wait for something.
     pub waits: u32,
     /// What it waited for last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waited_for: Option<Cause>,
+}
+
+impl PastMove {
+    /// Returns the partition as people write it, such as `orders/3`.
+    pub fn place(&self) -> String {
+        let topic = self.topic.as_ref().map_or("(deleted)", Name::as_str);
+        format!("{topic}/{}", self.partition)
+    }
 }
 
 /// One phase of a move that is over.

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::Desk;
+use super::moving::freeze;
 use super::words::lasts;
 use crate::cli::table::{bytes, render};
 use crate::cli::{ExitCode, Failure};
@@ -49,7 +50,6 @@ fn table(width: u16, wide: bool, moves: &[PastMove]) -> String {
     }
     let rows = moves.iter().map(|past| {
         let ms = |from: i64, until: i64| u64::try_from(until.saturating_sub(from)).unwrap_or(0);
-        let topic = past.topic.as_ref().map_or_else(|| "(deleted)".to_owned(), ToString::to_string);
         let phases: Vec<String> = past
             .phases
             .iter()
@@ -57,13 +57,13 @@ fn table(width: u16, wide: bool, moves: &[PastMove]) -> String {
             .collect();
         let mut row = vec![
             format!("{} ago", lasts(ms(past.ended_ms, now))),
-            format!("{topic}/{}", past.partition),
+            past.place(),
             past.from.to_string(),
             past.to.to_string(),
             outcome(past.outcome).to_owned(),
             lasts(ms(past.began_ms, past.ended_ms)),
             bytes(past.bytes),
-            if past.frozen_us == 0 { "-".to_owned() } else { frozen(past.frozen_us) },
+            freeze(past).unwrap_or_else(|| "-".to_owned()),
             phases.join(", "),
         ];
         if wide {
@@ -79,7 +79,7 @@ fn table(width: u16, wide: bool, moves: &[PastMove]) -> String {
     render(width, &header, rows.collect())
 }
 
-fn frozen(us: u64) -> String {
+pub(super) fn frozen(us: u64) -> String {
     if us < 10_000 { format!("{}.{} ms", us / 1000, us % 1000 / 100) } else { lasts(us / 1000) }
 }
 
@@ -92,7 +92,7 @@ const fn phase(phase: PastPhaseName) -> &'static str {
     }
 }
 
-const fn outcome(outcome: MoveEnd) -> &'static str {
+pub(super) const fn outcome(outcome: MoveEnd) -> &'static str {
     match outcome {
         MoveEnd::Moved => "moved",
         MoveEnd::Promoted => "promoted",

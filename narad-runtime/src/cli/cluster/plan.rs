@@ -175,7 +175,7 @@ fn explained(width: u16, wide: bool, view: &ExplainView) -> String {
     let _ = write!(text, "\n  because {}", view.here);
     if let Some(moved) = &view.moving {
         text.push_str("\n\n");
-        text.push_str(&tables::moves(width, wide, std::slice::from_ref(moved)));
+        text.push_str(&tables::moves(width, wide, std::slice::from_ref(moved), &[]));
     }
     let rows = view.elsewhere.iter().map(|one| vec![one.member.to_string(), one.why_not.clone()]);
     text.push_str("\n\n");

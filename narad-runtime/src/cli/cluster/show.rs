@@ -1,8 +1,10 @@
 //! Members and moves as tables.
 
+use super::history::outcome;
+use super::moving::freeze;
 use super::words::lasts;
 use crate::cli::table::{bytes, render};
-use crate::service::{MemberStatus, MemberView, MoveView, Role, Verdict};
+use crate::service::{MemberStatus, MemberView, MoveView, PastMove, Role, Verdict};
 
 /// Narrowest terminal that is shown how fast a move copies.
 const RATE_WIDTH: u16 = 96;
@@ -54,8 +56,8 @@ pub(super) const fn status(status: MemberStatus) -> &'static str {
     }
 }
 
-pub(super) fn moves(width: u16, wide: bool, moves: &[MoveView]) -> String {
-    if moves.is_empty() {
+pub(super) fn moves(width: u16, wide: bool, moves: &[MoveView], ended: &[PastMove]) -> String {
+    if moves.is_empty() && ended.is_empty() {
         return "nothing is moving".to_owned();
     }
     // A narrow terminal does without what the time left says as well.
@@ -80,7 +82,7 @@ pub(super) fn moves(width: u16, wide: bool, moves: &[MoveView]) -> String {
         cells.extend(rate.then(|| row.bytes_per_second.map_or_else(unknown, per_second)));
         cells.extend([
             left(row),
-            row.predicted_freeze_ms.map_or_else(unknown, |ms| format!("{ms} ms")),
+            row.predicted_freeze_ms.map_or_else(unknown, |ms| format!("~{ms} ms")),
             waits_for(row),
         ]);
         if wide {
@@ -92,7 +94,28 @@ pub(super) fn moves(width: u16, wide: bool, moves: &[MoveView]) -> String {
         }
         cells
     });
-    render(width, &header, rows.collect())
+    let now = crate::clock::wall_ms();
+    let over = ended.iter().map(|past| {
+        let ago = u64::try_from(now.saturating_sub(past.ended_ms)).unwrap_or(0);
+        let mut cells = vec![
+            past.place(),
+            past.from.to_string(),
+            past.to.to_string(),
+            outcome(past.outcome).to_owned(),
+            bytes(past.bytes),
+        ];
+        cells.extend(rate.then(unknown));
+        cells.extend([
+            unknown(),
+            freeze(past).unwrap_or_else(unknown),
+            format!("ended {} ago", lasts(ago)),
+        ]);
+        if wide {
+            cells.extend([unknown(), past.move_id.to_string(), unknown()]);
+        }
+        cells
+    });
+    render(width, &header, rows.chain(over).collect())
 }
 
 fn unknown() -> String {

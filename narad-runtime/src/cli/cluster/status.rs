@@ -35,7 +35,7 @@ fn page(width: u16, wide: bool, view: &ClusterView) -> String {
     text.push_str(&show::members(width, wide, &here.cloned().collect::<Vec<_>>()));
     if !view.moves.is_empty() {
         text.push_str("\n\n");
-        text.push_str(&show::moves(width, wide, &view.moves));
+        text.push_str(&show::moves(width, wide, &view.moves, &[]));
     }
     for drain in &view.drains {
         if let Some(found) = &drain.verdict {

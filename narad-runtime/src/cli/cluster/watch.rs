@@ -7,6 +7,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use tokio::time::Instant;
 
 use super::Desk;
+use super::moving::{Watched, ending};
 use super::show::{copied, of, waits_for};
 use super::words::{lasts, verdict};
 use crate::cli::table::bytes;
@@ -69,12 +70,25 @@ impl Board {
 
     /// Shows these, and no others any more.
     pub(super) fn show(&mut self, desk: &mut Desk<'_>, lines: &[Line]) -> Result<(), Failure> {
+        self.show_with(desk, lines, &BTreeMap::new())
+    }
+
+    /// Shows these, and says how others ended, by their names.
+    pub(super) fn show_with(
+        &mut self,
+        desk: &mut Desk<'_>,
+        lines: &[Line],
+        endings: &BTreeMap<String, String>,
+    ) -> Result<(), Failure> {
         match self {
             Self::Bars(bars) => {
                 bars.show(lines);
+                for (name, ending) in endings {
+                    drop(bars.all.println(printable(&format!("{name}: {ending}"))));
+                }
                 Ok(())
             }
-            Self::Plain(said) => plain(desk, said, lines),
+            Self::Plain(said) => plain(desk, said, lines, endings),
         }
     }
 
@@ -92,6 +106,7 @@ fn plain(
     desk: &mut Desk<'_>,
     said: &mut BTreeMap<String, (String, Instant)>,
     lines: &[Line],
+    endings: &BTreeMap<String, String>,
 ) -> Result<(), Failure> {
     for line in lines {
         let kind = match &line.verdict {
@@ -111,7 +126,8 @@ fn plain(
         said.keys().filter(|name| lines.iter().all(|line| line.name != **name)).cloned().collect();
     for name in gone {
         said.remove(&name);
-        desk.terminal.print(&format!("{name}: over"))?;
+        let ending = endings.get(&name).map_or("over", String::as_str);
+        desk.terminal.print(&format!("{name}: {ending}"))?;
     }
     Ok(())
 }
@@ -168,18 +184,22 @@ fn style(width: u16, lines: &[Line]) -> ProgressStyle {
 /// Shows the moves until somebody has seen enough.
 pub(super) async fn moves(desk: &mut Desk<'_>) -> Result<(), Failure> {
     let mut board = Board::new(desk);
-    let mut idle = false;
+    let (mut idle, mut watched) = (false, Watched::default());
     loop {
         match desk.client.moves(Read::Barrier).await {
             Ok(moves) if desk.json() => {
-                desk.print_line(&serde_json::json!({ "moves": moves }))?;
+                let ended = watched.ended(&desk.client, &moves).await;
+                desk.print_line(&serde_json::json!({ "moves": moves, "ended": ended }))?;
             }
             Ok(moves) => {
                 if moves.is_empty() && !idle {
                     board.note(desk, "nothing is moving");
                 }
                 idle = moves.is_empty();
-                board.show(desk, &moves.iter().map(line_of).collect::<Vec<_>>())?;
+                let ended = watched.ended(&desk.client, &moves).await;
+                let endings = ended.iter().map(|past| (past.place(), ending(past))).collect();
+                let lines: Vec<Line> = moves.iter().map(line_of).collect();
+                board.show_with(desk, &lines, &endings)?;
             }
             Err(error) => passing(desk, &board, error)?,
         }
@@ -209,7 +229,7 @@ fn line_of(moved: &MoveView) -> Line {
         reason: format!("{} copied; {}", copied(moved), waits_for(moved)),
         who: "-".to_owned(),
     });
-    let live = moved.predicted_freeze_ms.map(|ms| format!(", a freeze of {ms} ms"));
+    let live = moved.predicted_freeze_ms.map(|ms| format!(", a freeze of ~{ms} ms"));
     let detail = format!("{from} to {to}, {phase}");
     Line { name: moved.place(), verdict, detail, live: live.unwrap_or_default() }
 }

@@ -1,5 +1,7 @@
 //! What operators ask, each answered in a module of its own.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use futures_util::future::join_all;
 use narad_core::ids::Name;
@@ -134,6 +136,10 @@ impl NodeService {
     }
 }
 
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
 fn past_view(names: &Names, past: Past) -> PastMove {
     PastMove {
         topic: names.known_topic(past.partition.topic),
@@ -147,7 +153,8 @@ fn past_view(names: &Names, past: Past) -> PastMove {
         phases: past.phases,
         bytes: past.bytes,
         passes: past.passes,
-        frozen_us: past.frozen_us,
+        frozen_us: past.freeze.map_or(0, |freeze| micros(freeze.lasted)),
+        predicted_us: past.freeze.map(|freeze| micros(freeze.predicted)),
         waits: past.waits,
         waited_for: past.waited_for.map(cause_of),
     }

@@ -75,6 +75,14 @@ async fn whoever_of_two_dies_has_a_word(cluster: &mut Cluster) {
         moves.iter().any(|one| one["partition"] == partition && one["outcome"] == "moved")
     })
     .await;
+    told(cluster, "cluster moves", "its freeze is told, beside what was said before", |view| {
+        let ended = view["ended"].as_array().unwrap();
+        ended.iter().any(|one| {
+            let freeze = (one["frozen_us"].as_u64(), one["predicted_us"].as_u64());
+            one["partition"] == partition && matches!(freeze, (Some(1..), Some(1..)))
+        })
+    })
+    .await;
     ask(cluster, &format!("cluster unpin {place}")).ended(OK, &[]);
     ask(cluster, "cluster resume").ended(OK, &[]);
     cluster_is(cluster, "done", "", &["by 5 members"]).await;
