@@ -365,6 +365,7 @@ mod tests {
         let token =
             Token { epoch: Epoch(4), no: FreezeNo { incarnation: Incarnation(9), counter: 1 } };
         assert_eq!(format!("{token:?}"), "e4:i9.1");
+        assert_eq!(format!("{:?}", StoreUuid(0xab)), "000000000000000000000000000000ab");
     }
 
     #[test]

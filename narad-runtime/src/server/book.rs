@@ -80,6 +80,11 @@ impl Book {
         self.told_out.load(Ordering::Acquire)
     }
 
+    /// Takes note that this node takes part: whoever said otherwise is mistaken, or was too early.
+    pub(super) fn takes_part(&self) {
+        self.told_out.store(false, Ordering::Release);
+    }
+
     /// Whether some member is thought to listen there.
     fn lists(&self, address: &str) -> bool {
         let members = self.members.read().unwrap_or_else(PoisonError::into_inner);
@@ -111,7 +116,10 @@ impl Directory for Book {
 
     fn told_out(&self) {
         if !self.told_out.swap(true, Ordering::AcqRel) {
-            tracing::warn!("this node was removed from the cluster: it can be stopped and wiped");
+            tracing::warn!(
+                "a member says that this node was removed from the cluster: see there, then it can be \
+                 stopped and wiped"
+            );
         }
     }
 
@@ -177,6 +185,9 @@ impl Watcher for Clerk {
         if members && self.book.learn(state) {
             let data_dir = self.data_dir.lock().unwrap_or_else(PoisonError::into_inner);
             save(&data_dir, &self.book.peers());
+        }
+        if node.is_registered() {
+            self.book.takes_part();
         }
         self.rates.follow(state);
         self.history.changed(node);
@@ -248,4 +259,24 @@ pub(super) fn load(data_dir: &DataDir) -> Vec<(NodeId, Addresses)> {
         Some((NodeId(node.parse().ok()?), addrs))
     };
     text.lines().filter_map(entry).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A leader that lags may say it of a node that has joined since: what the node itself finds in the
+    /// log counts for more.
+    #[test]
+    fn a_word_that_this_node_is_out_counts_until_it_takes_part() {
+        let book = Book::new(Vec::new());
+        assert!(!book.is_told_out());
+        book.told_out();
+        book.told_out();
+        assert!(book.is_told_out());
+        book.takes_part();
+        assert!(!book.is_told_out());
+        book.told_out();
+        assert!(book.is_told_out(), "once more");
+    }
 }

@@ -52,7 +52,9 @@ use crate::tls::ClientTls;
 use damaged::Damages;
 pub(super) use gather::Sizes;
 use place::{Place, place_of};
-use views::{add_progress, member_view, moves_seen_from, removed, route, topic_view, waiting};
+use views::{
+    add_progress, member_view, moves_seen_from, removed, route, told_out, topic_view, waiting,
+};
 
 /// What the HTTP API asks of a running node.
 #[derive(Debug)]
@@ -306,7 +308,7 @@ impl Service for NodeService {
         match self.handle.query(|node| (node.is_registered(), node.is_retired())).await {
             Ok((_, true)) => removed(),
             // It was taken out while it was away, and its own replica never heard of that.
-            Ok((false, _)) if self.steering.book.is_told_out() => removed(),
+            Ok((false, _)) if self.steering.book.is_told_out() => told_out(),
             Ok((true, _)) => Readiness { ready: true, ..Readiness::default() },
             Ok((false, _)) => waiting("this node's registration has not been applied yet"),
             Err(Stopped) => waiting("the node has stopped"),

@@ -63,6 +63,24 @@ fn a_follower_decides_nothing() {
     assert_eq!((bench.controller.deadline(), bench.asked()), (None, vec![]));
 }
 
+/// R78: who leads once more does not take what was asked before for what it asks now.
+#[test]
+fn no_reign_takes_an_answer_to_an_earlier_one_for_its_own() {
+    let mut bench = Bench::new(3);
+    bench.topic("orders", 6, None);
+    bench.tell(Event::Wake);
+    let earlier = bench.asked();
+    bench.tell(Event::Leading(false));
+    bench.tell(Event::Leading(true));
+    bench.tell(Event::Wake);
+    let own = bench.asked();
+    let ([(first, Operation::Survey)], [(second, Operation::Survey)]) = (&earlier[..], &own[..])
+    else {
+        panic!("{earlier:?}, {own:?}");
+    };
+    assert_ne!(first, second, "an answer names its question");
+}
+
 /// R78, H29: one pass at a time; what happens meanwhile is looked at in the next.
 #[test]
 fn a_pass_begins_when_the_one_before_is_over() {

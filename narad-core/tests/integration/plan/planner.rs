@@ -164,7 +164,9 @@ proptest! {
             prop_assert_eq!(kept.len(), whole.len(), "after {:?}", change);
             prop_assert_eq!(kept.moves_min(), whole.moves_min());
             let placement = planner.placement();
-            let mut findings = lint(placement, &kept.explain(placement));
+            let explained = kept.explain(placement);
+            prop_assert_eq!(kept.moves_min(), explained.report.moves_min);
+            let mut findings = lint(placement, &explained);
             findings.retain(|found| {
                 !(expected && matches!(found, Finding::CeilMisplaced { .. }))
             });

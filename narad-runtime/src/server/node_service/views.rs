@@ -157,6 +157,13 @@ pub(super) fn removed() -> Readiness {
     Readiness { removed: true, ..waiting(why) }
 }
 
+/// Says that waiting is in vain, if a member is right.
+pub(super) fn told_out() -> Readiness {
+    let why = "a member says that this node was removed from the cluster: see there, then it can be \
+               stopped and wiped";
+    Readiness { removed: true, ..waiting(why) }
+}
+
 /// Says that a node does not take part, and what it waits for.
 pub(super) fn waiting(what: &str) -> Readiness {
     Readiness { waiting: Some(what.to_owned()), ..Readiness::default() }

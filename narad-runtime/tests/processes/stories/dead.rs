@@ -161,7 +161,7 @@ async fn a_dead_node_stays_dead_whoever_has_its_address(cluster: &mut Cluster) {
     })
     .await;
     let said = plain(&cluster.nodes[gone].log());
-    assert!(said.contains("was removed from the cluster: it can be stopped and wiped"), "{said}");
+    assert!(said.contains("a member says that this node was removed from the cluster"), "{said}");
     assert!(said.contains("was taken out of this cluster for good"), "{said}");
     let view = ask(cluster, "cluster status").ended(OK, &[]).json;
     assert!(is(&view["verdict"], "done", "") && member(&view, gone)["status"] == "retired");
