@@ -7,12 +7,17 @@ use crate::{peer, promote};
 
 impl Progress {
     /// Returns how the move is doing. What has failed so often that it has given its slot to others is
-    /// blocked, even if it could pass by itself: somebody should look (field fault 11).
+    /// blocked, even if it could pass by itself: somebody should look (field fault 11). Not so if it
+    /// waits for a time that is set, and for nobody (R63).
     #[must_use]
     pub fn course(&self) -> Course {
+        let is_timed = matches!(
+            self.waiting,
+            Some(Waiting::PromoteRefused(promote::Refusal::TooEarly { .. }))
+        );
         match self.waiting.map(Waiting::course) {
             None => Course::GoesOn,
-            Some(Course::Waits) if self.holds_slot => Course::Waits,
+            Some(Course::Waits) if self.holds_slot || is_timed => Course::Waits,
             Some(Course::GoesOn | Course::Waits | Course::Blocked | Course::Over) => {
                 Course::Blocked
             }

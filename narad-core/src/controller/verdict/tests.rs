@@ -117,6 +117,11 @@ fn a_move_without_a_slot_is_blocked() {
     assert_eq!(progress(passes, true).course(), Course::Waits);
     assert_eq!(progress(passes, false).course(), Course::Blocked);
     assert_eq!(progress(Some(Waiting::DiskFull), true).course(), Course::Blocked);
+    // Nobody can do anything about a time that is set, and it passes.
+    let remaining = core::time::Duration::from_secs(3);
+    let early = Some(Waiting::PromoteRefused(crate::promote::Refusal::TooEarly { remaining }));
+    assert_eq!(progress(early, true).course(), Course::Waits);
+    assert_eq!(progress(early, false).course(), Course::Waits);
 }
 
 #[test]
