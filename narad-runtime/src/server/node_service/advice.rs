@@ -109,7 +109,7 @@ pub(super) fn silent(to: &Name) -> Advice {
 }
 
 /// Says what becomes of a move whose destination is dead.
-pub(super) fn dead_target(moved: &MoveView) -> Advice {
+pub(super) fn dead_target(moved: &MoveView, paused: bool) -> Advice {
     let MoveView { from, to, source_dead, .. } = moved;
     if *source_dead {
         return Advice::needed(
@@ -125,7 +125,11 @@ pub(super) fn dead_target(moved: &MoveView) -> Advice {
     Advice::passes(
         Cause::DestinationDead,
         format!("{to} is dead; {from} goes on serving the partition"),
-        format!("{to}, if it is started again; else the move is planned anew by itself"),
+        if paused {
+            format!("{to}, if it is started again; else resume moves (narad cluster resume)")
+        } else {
+            format!("{to}, if it is started again; else the move is planned anew by itself")
+        },
     )
 }
 

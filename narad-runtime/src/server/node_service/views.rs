@@ -105,7 +105,7 @@ fn move_view(node: &Node, pace: &Pace, partition: PartitionId) -> Option<MoveVie
         verdict: None,
     };
     if is_dead(target) {
-        view.verdict = Some(advice::dead_target(&view).verdict());
+        view.verdict = Some(advice::dead_target(&view, state.policy().paused).verdict());
     } else if target == node.identity().node && progress.is_none() {
         view.verdict = Some(advice::starting(&view.to).verdict());
     }

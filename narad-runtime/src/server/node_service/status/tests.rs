@@ -54,7 +54,7 @@ fn cases() -> Vec<(ClusterView, Cause)> {
     let both_dead = {
         let mut one = moved(1, "n1", "n2", None);
         one.source_dead = true;
-        one.verdict = Some(advice::dead_target(&one).verdict());
+        one.verdict = Some(advice::dead_target(&one, false).verdict());
         one
     };
     vec![
@@ -121,4 +121,15 @@ fn a_dead_member_whose_partitions_are_taken_over_is_only_missed() {
     view.members[1] = member("n2", MemberStatus::Dead, 1);
     view.moves = vec![moved(1, "n2", "n1", Some(advice::starting(&name("n1")).verdict()))];
     assert_eq!(judged(view).verdict.cause(), Some(Cause::MemberDead));
+}
+
+/// Nothing is planned anew while moves are paused: whoever reads otherwise waits in vain.
+#[test]
+fn who_can_help_a_move_to_a_dead_node_depends_on_a_pause() {
+    let who = |paused| match advice::dead_target(&moved(1, "n1", "n2", None), paused).verdict() {
+        Verdict::Waiting { who, .. } => who,
+        other => panic!("{other:?}"),
+    };
+    assert!(who(false).contains("by itself"), "{}", who(false));
+    assert!(who(true).contains("narad cluster resume"), "{}", who(true));
 }
