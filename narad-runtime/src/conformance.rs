@@ -6,8 +6,9 @@
 //! what was therefore not looked at.
 //!
 //! ```text
-//! StoreRig ──────▶ store()      records, names, notes; power cut after, and at every step of, each call
-//! MetastoreRig ──▶ metastore()  one order, three outcomes, barriers, snapshots, restarts
+//! StoreRig ──────▶ store()      records, names, notes; power cut after, and at every step of, each call;
+//!                               a medium that goes bad
+//! MetastoreRig ──▶ metastore()  one order, three outcomes, barriers beside one another, snapshots, restarts
 //! PeerRig ───────▶ peer()       whole messages, at most once, from whom, nobody held up
 //! StoreRig ──────▶ moves()      whole nodes over the store: moves under load, crashes, restarts
 //! ```

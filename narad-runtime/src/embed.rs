@@ -13,7 +13,8 @@
 //!
 //! The machines are those of `narad-core`, and the loop that drives them is the one that a whole server
 //! has ([`node_loop`](crate::node_loop)); what it runs over is yours. The feature `embed` brings tokio,
-//! and neither the segment log nor Raft nor HTTP.
+//! and neither the segment log nor Raft nor HTTP, if it is taken alone: `default-features = false,
+//! features = ["embed"]`. The traits are made with `async-trait`, and records are those of `bytes`.
 //!
 //! # A tour
 //!
@@ -26,7 +27,8 @@
 //! 4. [`Narad::builder`], [`Builder::start`], [`Narad::ready`]. The first node founds the cluster, others
 //!    join it; each is told from others by its store.
 //! 5. [`Narad::create_topic`], then [`Narad::append`] at any node, [`Narad::read`] and [`Narad::commit`]
-//!    at the [owner](Narad::owner). Partitions are spread and moved by themselves; [`Narad::ask`] moves
+//!    at the [owner](Narad::owner). A new partition has none for a moment: an append waits for it, and
+//!    [`Narad::until`] can. Partitions are spread and moved by themselves; [`Narad::ask`] moves
 //!    one by hand, drains a node off, changes the policy.
 //! 6. Try your parts with `narad_runtime::conformance` (feature `conformance`) before you trust them.
 //!

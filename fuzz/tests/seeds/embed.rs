@@ -41,6 +41,32 @@ pub(crate) fn seeds() -> Vec<Seed> {
         ("embed", "records", of(7, &sequence(records.iter().map(|record| &record[..])))),
         ("embed", "snapshot", of(8, &ledger.to_bytes())),
     ]
+    .into_iter()
+    .chain(letters())
+    .collect()
+}
+
+/// What replicas of an embedder's Raft say to one another.
+fn letters() -> Vec<Seed> {
+    let of = |kind: &[u8], bytes: &[u8]| [kind, bytes].concat();
+    let whom = [number(1, 4), bytes(2, b"d"), bytes(3, b"d:1")].concat();
+    let roster = bytes(4, &[bytes(1, &whom), number(2, 3)].concat());
+    let kept = [number(1, 2), bytes(2, b"state"), bytes(3, b"third"), roster].concat();
+    vec![
+        ("letters", "propose", of(&[0, 1], b"a record")),
+        ("letters", "change_add", of(&[0, 2], &[bytes(1, b"tag"), bytes(2, &whom)].concat())),
+        ("letters", "change_promote", of(&[0, 2], &number(3, 4))),
+        ("letters", "change_remove", of(&[0, 2], &number(4, 1))),
+        ("letters", "verdict_done", vec![1, 0]),
+        ("letters", "verdict_later", of(&[1, 2], b"it waits")),
+        ("letters", "verdict_refused", of(&[1, 3], b"never")),
+        ("letters", "snapshot", of(&[2], &kept)),
+        ("letters", "snapshot_that_counts_too_far", {
+            let counts = [number(1, u64::MAX), bytes(2, b""), bytes(3, b"one more")];
+            of(&[2], &counts.concat())
+        }),
+        ("letters", "snapshot_of_nothing", of(&[2], &number(1, 7))),
+    ]
 }
 
 /// A field of a message: bytes.

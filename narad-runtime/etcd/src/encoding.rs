@@ -151,7 +151,51 @@ fn hex(word: &str) -> Result<Tag, Reason> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    /// Values that look like Narad's, and are or are not.
+    fn text() -> impl Strategy<Value = Vec<u8>> {
+        "(narad/1|narad/2|narad) [0-9+]{0,21} [0-9a-f]{31,33}( [0-9]{1,11}){0,3}"
+            .prop_map(String::into_bytes)
+    }
+
+    fn values() -> impl Strategy<Value = Vec<u8>> {
+        let any_bytes = proptest::collection::vec(any::<u8>(), 0..80);
+        let record = (any::<u128>(), proptest::collection::vec(any::<u8>(), 0..40))
+            .prop_map(|(tag, record)| Kept::value(Tag(tag), &record));
+        prop_oneof![any_bytes, text(), record]
+    }
+
+    proptest! {
+        /// What anybody may have written is read whole or refused, and what is read means the same when
+        /// it is written again.
+        #[test]
+        fn whatever_is_read_is_read_again(value in values()) {
+            if let Ok(head) = Head::from_value(&value) {
+                prop_assert_eq!(Head::from_value(head.to_value().as_bytes()), Ok(head));
+            }
+            if let Ok(base) = Base::from_value(&value) {
+                prop_assert_eq!(Base::from_value(base.to_value().as_bytes()), Ok(base));
+            }
+            if let Ok(kept) = Kept::from_value(&value) {
+                prop_assert_eq!(Kept::value(kept.tag, &kept.record), value);
+            }
+        }
+
+        /// Every head, base and record comes back.
+        #[test]
+        fn all_values_are_read_back(
+            (index, tag, bytes, crc32c) in any::<(u64, u128, u64, u32)>(),
+        ) {
+            let (index, tag) = (LogIndex(index), Tag(tag));
+            let head = Head { index, tag };
+            prop_assert_eq!(Head::from_value(head.to_value().as_bytes()), Ok(head));
+            let base = Base { index, tag, bytes, crc32c };
+            prop_assert_eq!(Base::from_value(base.to_value().as_bytes()), Ok(base));
+        }
+    }
 
     /// What is written is read back.
     #[test]

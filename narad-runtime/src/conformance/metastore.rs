@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -57,6 +58,7 @@ pub async fn metastore(rig: &dyn MetastoreRig) -> Result<Report, Violation> {
     let mut report = Report::default();
     alone(rig, &mut report).await?;
     together(rig, &mut report).await?;
+    barriers(rig, &mut report).await?;
     snapshots(rig, &mut report).await?;
     lost_answers(rig, &mut report).await?;
     without_contact(rig, &mut report).await?;
@@ -154,7 +156,18 @@ async fn alone(rig: &dyn MetastoreRig, report: &mut Report) -> Result<(), Violat
             report.same(&found, &all[at..].to_vec(), ORDER, "watching from an index on")?;
         }
     }
-    waits(early, &*one, &all, report).await
+    waits(early, &*one, &all, report).await?;
+    // A watch that begins at the end has missed nothing.
+    for client in [&one, &other] {
+        let end = barrier(&**client, "a barrier").await?.unwrap_or_default();
+        let mut watch = soon(client.watch(end), ORDER, "watching at the end").await?;
+        let proposed = soon(one.propose(record("next")), OUTCOMES, "proposing").await?;
+        report.same(&proposed, &Proposed::Applied(end.next()), OUTCOMES, "proposing on")?;
+        let shown = soon(watch.next(), ORDER, "a watch that began at the end").await?;
+        let expected = Update::Record { index: end.next(), record: record("next") };
+        report.same(&shown, &Some(expected), ORDER, "a watch that began at the end")?;
+    }
+    Ok(())
 }
 
 /// A watch shows what is decided while it waits, and nothing else.
@@ -196,13 +209,14 @@ async fn together(rig: &dyn MetastoreRig, report: &mut Report) -> Result<(), Vio
             });
         }
     }
-    let (mut applied, mut all) = (Vec::new(), BTreeSet::new());
+    let (mut applied, mut all, mut rejected) = (Vec::new(), BTreeSet::new(), Vec::new());
     while let Some(proposed) = soon(proposing.join_next(), OUTCOMES, "many proposals").await? {
         let (record, proposed) = proposed.expect("a proposal does not panic");
         all.insert(record.clone());
         match proposed {
             Proposed::Applied(index) => applied.push((index, record)),
-            Proposed::Rejected { .. } | Proposed::Unknown => {}
+            Proposed::Rejected { .. } => rejected.push(record),
+            Proposed::Unknown => {}
         }
     }
     report.check(!applied.is_empty(), OUTCOMES, || {
@@ -221,8 +235,53 @@ async fn together(rig: &dyn MetastoreRig, report: &mut Report) -> Result<(), Vio
         let found = at.and_then(|at| first.get(at));
         report.same(&found, &Some(&record), ORDER, "a record at the index that was applied")?;
     }
+    let broken = rejected.iter().find(|rejected| first.contains(*rejected));
+    report.same(&broken, &None, OUTCOMES, "what was reported rejected is not there")?;
     let foreign = first.iter().find(|found| !all.contains(*found));
     report.same(&foreign, &None, ORDER, "records that nobody has proposed")
+}
+
+/// Many barriers under way at the same time, each of which began at another moment.
+async fn barriers(rig: &dyn MetastoreRig, report: &mut Report) -> Result<(), Violation> {
+    const RECORDS: u64 = 30;
+    const BARRIERS: u64 = 4;
+    rig.fresh().await;
+    let (one, other) = (rig.client().await, rig.client().await);
+    let (decided, is_over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+    let mut passing = tokio::task::JoinSet::new();
+    for n in 0..2 * BARRIERS {
+        let client = Arc::clone(if n % 2 == 0 { &one } else { &other });
+        let (decided, is_over) = (Arc::clone(&decided), Arc::clone(&is_over));
+        passing.spawn(async move {
+            loop {
+                let before = decided.load(Ordering::SeqCst);
+                let passed = client.barrier().await;
+                if is_over.load(Ordering::SeqCst) || passed.is_some_and(|passed| passed.0 < before)
+                {
+                    return (before, passed);
+                }
+                // Not all of them at the same moment.
+                for _ in 0..=n {
+                    tokio::task::yield_now().await;
+                }
+            }
+        });
+    }
+    for n in 1..=RECORDS {
+        let proposed = soon(one.propose(record(n)), OUTCOMES, "proposing beside barriers").await?;
+        if let Proposed::Applied(index) = proposed {
+            decided.fetch_max(index.0, Ordering::SeqCst);
+        }
+        tokio::task::yield_now().await;
+    }
+    is_over.store(true, Ordering::SeqCst);
+    while let Some(passed) = soon(passing.join_next(), BARRIER, "many barriers").await? {
+        let (before, passed) = passed.expect("a barrier does not panic");
+        report.check(passed.is_none_or(|passed| passed.0 >= before), BARRIER, || {
+            format!("record {before} was decided, then a barrier beside others said {passed:?}")
+        })?;
+    }
+    Ok(())
 }
 
 async fn snapshots(rig: &dyn MetastoreRig, report: &mut Report) -> Result<(), Violation> {
@@ -235,7 +294,8 @@ async fn snapshots(rig: &dyn MetastoreRig, report: &mut Report) -> Result<(), Vi
         let proposed = soon(client.propose(record(n)), OUTCOMES, "proposing").await?;
         report.same(&proposed, &Proposed::Applied(LogIndex(n)), OUTCOMES, "proposing")?;
     }
-    let (index, state) = (LogIndex(RECORDS - KEPT), Bytes::from_static(b"everything so far"));
+    // As long as that of a cluster of some size.
+    let (index, state) = (LogIndex(RECORDS - KEPT), Bytes::from(b"so far ".repeat(400_001)));
     soon(client.compact(index, state.clone()), ORDER, "offering a snapshot").await?;
     let other = rig.client().await;
     // Of a node that is behind; it stands for less. Each client may have a snapshot of its own.
@@ -257,7 +317,11 @@ async fn snapshots(rig: &dyn MetastoreRig, report: &mut Report) -> Result<(), Vi
             Some(Update::Snapshot { index: found, state: bytes }) => {
                 let (found, offered) = ((found, bytes), [(index, state.clone()), less.clone()]);
                 report.check(offered.contains(&found), ORDER, || {
-                    format!("of the snapshots {offered:?} a watch has shown {found:?}")
+                    let brief = |(index, state): &(LogIndex, Bytes)| (*index, state.len());
+                    let (offered, found) = (offered.each_ref().map(brief), brief(&found));
+                    format!(
+                        "of the snapshots {offered:?} (index, bytes) a watch has shown {found:?}"
+                    )
                 })?;
                 found.0
             }
@@ -352,6 +416,9 @@ async fn without_contact(rig: &dyn MetastoreRig, report: &mut Report) -> Result<
         })?;
     }
     rig.cut_off(false).await;
+    some_barrier(&*client, "a barrier once there is contact again").await?;
+    // Nor does it come with what is proposed next.
+    soon(client.propose(record("contact again")), OUTCOMES, "with contact again").await?;
     let last = some_barrier(&*client, "a barrier once there is contact again").await?;
     let found = records(&*client, LogIndex(0), last, "once there is contact again").await?;
     let broken = rejected.iter().find(|rejected| found.contains(*rejected));

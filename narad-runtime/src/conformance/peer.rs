@@ -44,6 +44,10 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Messages that nobody answers before they are let go.
 const HANGS: &[u8] = b"hang";
+/// Messages that are answered after [`WHILE`].
+const SLOW: &[u8] = b"slow";
+/// Longer than what anybody waits before he asks again, and shorter than a request's patience.
+const WHILE: Duration = Duration::from_millis(1500);
 /// Messages that nobody answers at all.
 const MUTE: &[u8] = b"mute";
 
@@ -73,6 +77,9 @@ impl Nodes {
                 async move {
                     if message == HANGS {
                         release.notified().await;
+                    }
+                    if message == SLOW {
+                        tokio::time::sleep(WHILE).await;
                     }
                     (message != MUTE).then(|| answer(from, node, &message))
                 }
@@ -125,6 +132,7 @@ pub async fn peer(rig: &dyn PeerRig) -> Result<Report, Violation> {
     crowds(&nodes, &mut report).await?;
     hangs(&nodes, &mut report).await?;
     given_up(&nodes, &mut report).await?;
+    slow(&nodes, &mut report).await?;
     nobody(&nodes, &mut report).await?;
     breaks(rig, &nodes, &mut report).await?;
     for peer in &nodes.peers {
@@ -197,18 +205,19 @@ async fn crowds(nodes: &Nodes, report: &mut Report) -> Result<(), Violation> {
 
 /// Calls that are not answered yet, and others beside them.
 async fn hangs(nodes: &Nodes, report: &mut Report) -> Result<(), Violation> {
+    const HANGING: u32 = 40;
     let mut hanging = tokio::task::JoinSet::new();
-    for _ in 0..40 {
+    for _ in 0..HANGING {
         let (peer, whom) = (Arc::clone(&nodes.peers[0]), nodes.whom[1].clone());
         hanging.spawn(async move { peer.call(&whom, Bytes::from_static(HANGS)).await });
     }
     let begun = async {
-        while nodes.arrivals(&Bytes::from_static(HANGS)) == 0 {
+        while nodes.arrivals(&Bytes::from_static(HANGS)) < HANGING {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
     let begun = tokio::time::timeout(PATIENCE, begun).await;
-    report.check(begun.is_ok(), WHOLE, || "one of many messages did not arrive".to_owned())?;
+    report.check(begun.is_ok(), OTHERS, || "one of many messages did not arrive".to_owned())?;
     for (from, to) in [(0, 2), (2, 1), (1, 0), (0, 1)] {
         let message = Bytes::from(format!("beside {from} {to}"));
         let call = nodes.peers[from].call(&nodes.whom[to], message.clone());
@@ -253,11 +262,22 @@ async fn given_up(nodes: &Nodes, report: &mut Report) -> Result<(), Violation> {
         })?;
         hanging.shutdown().await;
         nodes.release.notify_waiters();
+        let arrived = nodes.arrivals(&hangs) - before;
+        report.same(&arrived, &100, ONCE, "a hundred calls that were given up")?;
     }
     let message = Bytes::from_static(b"after a thousand that were given up");
     let answered = nodes.call(2, 0, message.clone()).await?;
     let expected = answer(nodes.whom[2].node, nodes.whom[0].node, &message);
     report.same(&answered, &Ok(expected), OTHERS, "a call after a thousand were given up")
+}
+
+/// An answer that takes a while: the question is not put again meanwhile.
+async fn slow(nodes: &Nodes, report: &mut Report) -> Result<(), Violation> {
+    let call = nodes.call(1, 2, Bytes::from_static(SLOW));
+    let expected = answer(nodes.whom[1].node, nodes.whom[2].node, SLOW);
+    report.same(&call.await?, &Ok(expected), WHOLE, "an answer that takes a while")?;
+    let arrived = nodes.arrivals(&Bytes::from_static(SLOW));
+    report.same(&arrived, &1, ONCE, "a question whose answer takes a while")
 }
 
 /// Nobody there, and nobody who answers.

@@ -18,6 +18,9 @@ use super::messages::{Question, Reply};
 use super::note::{LogNote, NodeNote};
 use super::tcp;
 
+#[cfg(feature = "raft")]
+pub use super::raft::decoders::{letter, replica_snapshot, verdict};
+
 /// A question of another node.
 #[must_use]
 pub fn question(bytes: Bytes) -> bool {

@@ -5,6 +5,7 @@
 //! does. Who the replicas are is in the log too: an entry that changes it names them and says where
 //! they are reached.
 
+pub(super) mod decoders;
 mod members;
 mod replica;
 
@@ -90,6 +91,16 @@ pub enum RaftMetastoreError {
     /// The system gives no thread.
     #[error("the system gives no thread: {0}")]
     Thread(#[from] io::Error),
+    /// The store holds, or another replica has sent, a snapshot that is none: it is damaged, or of a
+    /// newer version.
+    #[error(
+        "a snapshot of the metastore cannot be read ({reason}): take this replica out, and have a new \
+         one join"
+    )]
+    Snapshot {
+        /// What is wrong with it.
+        reason: String,
+    },
 }
 
 impl RaftMetastore {
@@ -213,7 +224,7 @@ impl RaftMetastore {
         let mut applied = LogIndex(0);
         if let Some(restored) = restored {
             applied = restored.index;
-            load(&decided, &way, restored);
+            load(&decided, &way, restored)?;
         }
         way.peer.start(inbound).await.map_err(RaftMetastoreError::Peer)?;
         let replica = Replica {
@@ -322,7 +333,7 @@ impl RaftMetastore {
             verdict => return Some(verdict),
         };
         let whom = self.way.whom(leader)?;
-        let message = framed(CHANGE, &change.encode(&[]));
+        let message = Letter::Change(change.clone()).encode();
         let passed = tokio::time::timeout(PATIENCE, self.way.peer.call(&whom, message)).await;
         Verdict::decode(&passed.ok()?.ok()?)
     }
@@ -365,7 +376,7 @@ impl Metastore for RaftMetastore {
         let Some(whom) = leader.and_then(|leader| self.way.whom(leader)) else {
             return Proposed::Rejected { reason: "there is no leader now".to_owned() };
         };
-        let message = framed(PROPOSE, &record);
+        let message = Letter::Propose(record).encode();
         let passed = tokio::time::timeout(PATIENCE, self.way.peer.call(&whom, message)).await;
         let Ok(Ok(answer)) = passed else { return Proposed::Unknown };
         let Some(index) = answer.first_chunk::<8>().map(|bytes| u64::from_le_bytes(*bytes)) else {
@@ -394,38 +405,64 @@ impl Metastore for RaftMetastore {
 }
 
 /// Answers another replica.
-async fn answer(from: NodeId, mut message: Bytes, told: Sender<Told>) -> Option<Bytes> {
-    match message.first().copied()? {
-        RAFT => {
-            let bytes = message.split_off(1);
+async fn answer(from: NodeId, message: Bytes, told: Sender<Told>) -> Option<Bytes> {
+    match Letter::decode(message)? {
+        Letter::Raft(bytes) => {
             told.send(Told::Message { from, bytes }).ok()?;
             Some(Bytes::new())
         }
-        PROPOSE => {
-            let proposed = RaftMetastore::propose_here(&told, message.split_off(1)).await?;
+        Letter::Propose(record) => {
+            let proposed = RaftMetastore::propose_here(&told, record).await?;
             // Zero is no record's place: it was not taken.
             let index = proposed.map_or(LogIndex(0), |index| index);
             Some(Bytes::copy_from_slice(&index.0.to_le_bytes()))
         }
-        CHANGE => {
-            let (change, _) = Change::decode(message.split_off(1))?;
-            Some(RaftMetastore::change_here(&told, change).await?.encode())
-        }
-        _ => None,
+        Letter::Change(change) => Some(RaftMetastore::change_here(&told, change).await?.encode()),
     }
 }
 
 /// Answers a replica that was taken out, and may not know.
-fn answer_removed(from: NodeId, mut message: Bytes) -> Option<Bytes> {
-    match message.first().copied()? {
-        PROPOSE => Some(Bytes::from_static(&[0; 8])),
-        CHANGE => {
-            let (change, _) = Change::decode(message.split_off(1))?;
+fn answer_removed(from: NodeId, message: Bytes) -> Option<Bytes> {
+    match Letter::decode(message)? {
+        Letter::Propose(_) => Some(Bytes::from_static(&[0; 8])),
+        Letter::Change(change) => {
             let refused = || Verdict::Refused(format!("{from} is no replica any more"));
             let is_so = change == Change::Remove(from);
             Some(if is_so { Verdict::Done } else { refused() }.encode())
         }
-        _ => None,
+        Letter::Raft(_) => None,
+    }
+}
+
+/// What a replica says to another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Letter {
+    /// A message of Raft.
+    Raft(Bytes),
+    /// A proposal that is passed on.
+    Propose(Bytes),
+    /// A change of the replicas that is passed on.
+    Change(Change),
+}
+
+impl Letter {
+    fn decode(mut bytes: Bytes) -> Option<Self> {
+        let kind = *bytes.first()?;
+        let rest = bytes.split_off(1);
+        match kind {
+            RAFT => Some(Self::Raft(rest)),
+            PROPOSE => Some(Self::Propose(rest)),
+            CHANGE => Some(Self::Change(Change::decode(rest)?.0)),
+            _ => None,
+        }
+    }
+
+    fn encode(&self) -> Bytes {
+        match self {
+            Self::Raft(bytes) => framed(RAFT, bytes),
+            Self::Propose(record) => framed(PROPOSE, record),
+            Self::Change(change) => framed(CHANGE, &change.encode(&[])),
+        }
     }
 }
 

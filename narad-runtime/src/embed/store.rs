@@ -30,7 +30,9 @@ use narad_core::ids::Offset;
 /// 4. **Names are never replaced.** [`create`](Self::create) and [`rename`](Self::rename) refuse a name
 ///    that is there (H18); a rename is atomic, and takes records and note along.
 /// 5. **Opening never creates** (S3), and nothing is ever repaired by leaving records out in the
-///    middle: a log that cannot be read in full is [`StoreFault::Failed`].
+///    middle: a log that cannot be read in full is [`StoreFault::Failed`]. That goes for a medium that
+///    has gone bad, too: damage is reported by whoever meets it, [`open`](Self::open) or
+///    [`read`](Self::read), and never served.
 /// 6. Calls for different logs come at the same time, from many tasks. Calls that write one log come
 ///    one after the other; it is read meanwhile.
 ///

@@ -45,9 +45,19 @@ enum Flaw {
     RestartForgetsSnapshot,
     /// A watch that is open while its records are dropped shows nothing any more.
     OpenWatchHangs,
+    /// Whoever was overtaken by another proposal is refused, and proposed again.
+    OvertakenIsRejected,
+    /// What could not be sent is refused, and sent with the next proposal.
+    RejectedIsSentLater,
+    /// A barrier that begins beside another one ends with it.
+    BarrierIsShared,
+    /// A watch that begins at the end begins with what comes after the next one.
+    WatchAtTheEndSkips,
+    /// Of a snapshot a million bytes are kept.
+    LongSnapshotsAreCut,
 }
 
-const FLAWS: [Flaw; 15] = [
+const FLAWS: [Flaw; 20] = [
     Flaw::LostIsRejected,
     Flaw::AppliedWithoutContact,
     Flaw::BarrierIsLocal,
@@ -63,6 +73,11 @@ const FLAWS: [Flaw; 15] = [
     Flaw::LaggingWatchSkips,
     Flaw::RestartForgetsSnapshot,
     Flaw::OpenWatchHangs,
+    Flaw::OvertakenIsRejected,
+    Flaw::RejectedIsSentLater,
+    Flaw::BarrierIsShared,
+    Flaw::WatchAtTheEndSkips,
+    Flaw::LongSnapshotsAreCut,
 ];
 
 #[derive(Clone, Debug, Default)]
@@ -94,6 +109,28 @@ struct Client {
     has_contact: AtomicBool,
     loses_next: AtomicBool,
     seen: Mutex<u64>,
+    unsent: Mutex<Vec<Bytes>>,
+    /// The barrier that is under way, for those that begin beside it.
+    passing: Mutex<Option<watch::Receiver<Option<LogIndex>>>>,
+}
+
+impl Client {
+    /// A barrier that takes a while, and is everybody's who comes meanwhile.
+    async fn shared_barrier(&self) -> Option<LogIndex> {
+        let under_way = self.passing.lock().expect("nobody panics").clone();
+        if let Some(mut passing) = under_way {
+            return *passing.wait_for(Option::is_some).await.ok()?;
+        }
+        let (passed, passing) = watch::channel(None);
+        *self.passing.lock().expect("nobody panics") = Some(passing);
+        let last = LogIndex(self.server.decided.borrow().last());
+        for _ in 0..5 {
+            tokio::task::yield_now().await;
+        }
+        *self.passing.lock().expect("nobody panics") = None;
+        passed.send_replace(Some(last));
+        Some(last)
+    }
 }
 
 #[async_trait]
@@ -101,6 +138,10 @@ impl Metastore for Client {
     async fn propose(&self, record: Bytes) -> Proposed {
         let flaw = self.server.flaw;
         if !self.has_contact.load(Ordering::Relaxed) {
+            if flaw == Flaw::RejectedIsSentLater {
+                self.unsent.lock().expect("nobody panics").push(record);
+                return Proposed::Rejected { reason: "no contact".to_owned() };
+            }
             return if flaw == Flaw::AppliedWithoutContact {
                 Proposed::Applied(LogIndex(self.server.decided.borrow().last() + 1))
             } else {
@@ -108,8 +149,11 @@ impl Metastore for Client {
             };
         }
         let before = self.server.decided.borrow().last();
-        if flaw == Flaw::SameIndexTwice {
+        if matches!(flaw, Flaw::SameIndexTwice | Flaw::OvertakenIsRejected) {
             tokio::task::yield_now().await;
+        }
+        for late in std::mem::take(&mut *self.unsent.lock().expect("nobody panics")) {
+            self.server.decided.send_modify(|decided| decided.records.push(late));
         }
         let mut index = 0;
         self.server.decided.send_modify(|decided| {
@@ -123,6 +167,9 @@ impl Metastore for Client {
         });
         if flaw == Flaw::SameIndexTwice {
             index = before + 1;
+        }
+        if flaw == Flaw::OvertakenIsRejected && index != before + 1 {
+            return Proposed::Rejected { reason: "another one was first".to_owned() };
         }
         *self.seen.lock().expect("nobody panics") = index;
         if self.loses_next.swap(false, Ordering::Relaxed) {
@@ -140,6 +187,9 @@ impl Metastore for Client {
             return Some(LogIndex(*self.seen.lock().expect("nobody panics")));
         }
         let has_contact = self.has_contact.load(Ordering::Relaxed);
+        if self.server.flaw == Flaw::BarrierIsShared && has_contact {
+            return self.shared_barrier().await;
+        }
         let last = self.server.decided.borrow().last();
         let ahead = u64::from(self.server.flaw == Flaw::BarrierIsAhead && last > 0);
         has_contact.then_some(LogIndex(last + ahead))
@@ -151,14 +201,20 @@ impl Metastore for Client {
             at += 1;
         }
         let (decided, flaw) = (self.server.decided.subscribe(), self.server.flaw);
+        if flaw == Flaw::WatchAtTheEndSkips && at > 0 && at == decided.borrow().last() {
+            at += 1;
+        }
         let upto = (flaw == Flaw::WatchEnds).then(|| decided.borrow().last());
         let first = decided.borrow().first();
         let lag = decided.borrow().last().saturating_sub(at);
         Box::new(Reader { decided, at, upto, flaw, first, lag })
     }
 
-    async fn compact(&self, index: LogIndex, state: Bytes) {
+    async fn compact(&self, index: LogIndex, mut state: Bytes) {
         let flaw = self.server.flaw;
+        if flaw == Flaw::LongSnapshotsAreCut {
+            state.truncate(1_000_000);
+        }
         self.server.decided.send_modify(|decided| {
             if index.0 <= decided.first() {
                 if let (Flaw::OlderSnapshotWins, Some(snapshot)) = (flaw, &mut decided.snapshot) {
@@ -250,6 +306,8 @@ impl MetastoreRig for Rig {
             has_contact: AtomicBool::new(true),
             loses_next: AtomicBool::new(false),
             seen: Mutex::default(),
+            unsent: Mutex::default(),
+            passing: Mutex::default(),
         });
         self.clients.lock().expect("nobody panics").push(Arc::clone(&client));
         client

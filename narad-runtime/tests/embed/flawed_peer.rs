@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -41,9 +42,11 @@ enum Flaw {
     GivenUpKeepTheirPlace,
     /// A message that comes back from where it went is taken for the same one.
     AnswersItself,
+    /// A question that is not answered in a second is put again.
+    AsksAgain,
 }
 
-const FLAWS: [Flaw; 13] = [
+const FLAWS: [Flaw; 14] = [
     Flaw::Twice,
     Flaw::MixesAnswers,
     Flaw::BelievesTheAsker,
@@ -57,6 +60,7 @@ const FLAWS: [Flaw; 13] = [
     Flaw::EmptyIsNotSent,
     Flaw::GivenUpKeepTheirPlace,
     Flaw::AnswersItself,
+    Flaw::AsksAgain,
 ];
 
 #[derive(Debug, Default)]
@@ -130,7 +134,15 @@ impl Peer for Flawed {
             }
             _ => {}
         }
-        let answered = inbound.answer(from, message).await;
+        let second = Duration::from_secs(1);
+        let asked = tokio::time::timeout(second, inbound.answer(from, message.clone()));
+        let answered = match (self.flaw, asked) {
+            (Flaw::AsksAgain, asked) => match asked.await {
+                Ok(answered) => answered,
+                Err(_) => inbound.answer(from, message).await,
+            },
+            (_, asked) => asked.into_inner().await,
+        };
         if self.flaw == Flaw::GivenUpKeepTheirPlace {
             *self.network.under_way.lock().expect("nobody panics") -= 1;
         }

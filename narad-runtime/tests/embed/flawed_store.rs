@@ -1,6 +1,6 @@
 //! The battery for stores: passed by one that is right, and failed by each that is not.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use async_trait::async_trait;
@@ -49,9 +49,30 @@ enum Flaw {
     LongRecordsAreLazy,
     /// What was cut is there again after a crash, behind what was appended since.
     CutComesBack,
+    /// Names that were given up are listed for ever.
+    ListKeepsNames,
+    /// A crash within a creation leaves a name that is listed, and no log.
+    ListsTheUnborn,
+    /// Records are kept as lines.
+    SeparatesByLines,
+    /// A note is written over the one before, which may have been longer.
+    NoteKeepsItsTail,
+    /// Slashes are no different from hyphens.
+    FlattensNames,
+    /// A crash brings records back that were removed, if the name is used again.
+    RemovedComesBack,
+    /// What is left of an append that was not finished is skipped, and stays: what is appended behind
+    /// it is not found by the next recovery.
+    RecoveryHidesTheTail,
+    /// What the medium says is believed.
+    ServesRot,
+    /// A record that is damaged is skipped.
+    LeavesRotOut,
+    /// A record that is damaged is taken for the end, as if it had never been finished.
+    RotIsTheEnd,
 }
 
-const FLAWS: [Flaw; 24] = [
+const FLAWS: [Flaw; 34] = [
     Flaw::AcknowledgesEarly,
     Flaw::ShowsUnsynced,
     Flaw::TearsRecords,
@@ -76,6 +97,16 @@ const FLAWS: [Flaw; 24] = [
     Flaw::LongNotesAreLazy,
     Flaw::LongRecordsAreLazy,
     Flaw::CutComesBack,
+    Flaw::ListKeepsNames,
+    Flaw::ListsTheUnborn,
+    Flaw::SeparatesByLines,
+    Flaw::NoteKeepsItsTail,
+    Flaw::FlattensNames,
+    Flaw::RemovedComesBack,
+    Flaw::RecoveryHidesTheTail,
+    Flaw::ServesRot,
+    Flaw::LeavesRotOut,
+    Flaw::RotIsTheEnd,
 ];
 
 /// What one write of a lazy store takes, in bytes.
@@ -104,6 +135,13 @@ struct Medium {
     removed: Logs,
     /// Cut from a log, by the flaw that lets it come back.
     cut: BTreeMap<String, Vec<Bytes>>,
+    /// Where an append ended that was not finished: before this crash, and before the one before it.
+    torn: BTreeMap<String, usize>,
+    hidden: BTreeMap<String, usize>,
+    /// What was listed, by the flaws of listing.
+    listed: BTreeSet<String>,
+    /// A record that is not any more what it was.
+    rotten: Option<(String, Bytes)>,
     writes_left: Option<u64>,
     is_dead: bool,
 }
@@ -163,7 +201,8 @@ impl PartitionStore for Flawed {
     async fn list(&self) -> Result<Vec<String>, StoreFault> {
         let medium = self.look()?;
         let is_told = |log: &&String| self.flaw != Flaw::ListForgets || !log.starts_with("s/");
-        Ok(medium.shown.keys().filter(is_told).cloned().collect())
+        let names = medium.shown.keys().filter(is_told).chain(&medium.listed);
+        Ok(names.cloned().collect::<BTreeSet<_>>().into_iter().collect())
     }
 
     async fn open(&self, log: &str) -> Result<Option<Kept>, StoreFault> {
@@ -187,7 +226,18 @@ impl PartitionStore for Flawed {
         if let (Flaw::RecreatedIsFull, Some(old)) = (self.flaw, medium.removed.get(log)) {
             made.records.clone_from(&old.records);
         }
-        medium.write(|logs| drop(logs.insert(log.to_owned(), made.clone())))
+        let flattened = |name: &String| name.replace('/', "-") == log.replace('/', "-");
+        if self.flaw == Flaw::FlattensNames && medium.shown.keys().any(flattened) {
+            return Err(StoreFault::Exists { log: log.to_owned() });
+        }
+        if self.flaw == Flaw::ListKeepsNames {
+            medium.listed.insert(log.to_owned());
+        }
+        let written = medium.write(|logs| drop(logs.insert(log.to_owned(), made.clone())));
+        if self.flaw == Flaw::ListsTheUnborn && written.is_err() {
+            medium.listed.insert(log.to_owned());
+        }
+        written
     }
 
     async fn append(&self, log: &str, at: Offset, records: &[Bytes]) -> Result<(), StoreFault> {
@@ -246,9 +296,19 @@ impl PartitionStore for Flawed {
                     push(&mut medium.shown, record.clone());
                 }
             }
+            Flaw::SeparatesByLines => {
+                for line in records.iter().flat_map(|record| record.split(|byte| *byte == b'\n')) {
+                    medium.write(|logs| push(logs, Bytes::copy_from_slice(line)))?;
+                }
+            }
             _ => {
                 for record in records {
-                    medium.write(|logs| push(logs, record.clone()))?;
+                    let written = medium.write(|logs| push(logs, record.clone()));
+                    if written.is_err() && self.flaw == Flaw::RecoveryHidesTheTail {
+                        let there = medium.durable[log].records.len();
+                        medium.torn.insert(log.to_owned(), there);
+                    }
+                    written?;
                 }
             }
         }
@@ -269,6 +329,13 @@ impl PartitionStore for Flawed {
             let is_first = read.is_empty() && self.flaw != Flaw::NothingWhereOneIsTooLong;
             if bytes > bytes_max && !is_first && self.flaw != Flaw::ReadsTooMuch {
                 break;
+            }
+            if medium.rotten.as_ref().is_some_and(|(l, rotten)| l == log && rotten == record) {
+                if self.flaw != Flaw::ServesRot {
+                    return Err(StoreFault::failed("a checksum is wrong"));
+                }
+                read.push(Bytes::from_static(b"recorc"));
+                continue;
             }
             read.push(record.clone());
         }
@@ -300,9 +367,12 @@ impl PartitionStore for Flawed {
         medium.write(cut)
     }
 
-    async fn write_note(&self, log: &str, note: Bytes) -> Result<(), StoreFault> {
+    async fn write_note(&self, log: &str, mut note: Bytes) -> Result<(), StoreFault> {
         let mut medium = self.look()?;
-        Self::there(&medium, log)?;
+        let old = Self::there(&medium, log)?.note;
+        if self.flaw == Flaw::NoteKeepsItsTail && old.len() > note.len() {
+            note = [&note[..], &old[note.len()..]].concat().into();
+        }
         let set = |logs: &mut Logs, note: Bytes| {
             logs.get_mut(log).expect("it is there").note = note;
         };
@@ -338,6 +408,9 @@ impl PartitionStore for Flawed {
     async fn remove(&self, log: &str) -> Result<(), StoreFault> {
         let mut medium = self.look()?;
         let by_prefix = self.flaw == Flaw::RemoveByPrefix;
+        if let (Flaw::RemovedComesBack, Some(kept)) = (self.flaw, medium.shown.get(log).cloned()) {
+            medium.removed.insert(log.to_owned(), kept);
+        }
         medium.write(|logs| {
             logs.retain(|name, _| name != log && !(by_prefix && name.starts_with(log)));
         })
@@ -364,7 +437,31 @@ impl StoreRig for Flawed {
                 kept.records.extend(rest.into_iter().skip(1));
             }
         }
-        *medium = Medium { shown: durable.clone(), durable, ..Medium::default() };
+        for (log, removed) in std::mem::take(&mut medium.removed) {
+            if let (Flaw::RemovedComesBack, Some(kept)) = (self.flaw, durable.get_mut(&log)) {
+                *kept = removed;
+            }
+        }
+        for (log, end) in std::mem::take(&mut medium.hidden) {
+            durable.entry(log).and_modify(|kept| kept.records.truncate(end));
+        }
+        let (hidden, listed) =
+            (std::mem::take(&mut medium.torn), std::mem::take(&mut medium.listed));
+        *medium = Medium { shown: durable.clone(), durable, hidden, listed, ..Medium::default() };
+    }
+
+    async fn rot(&self, log: &str, record: &Bytes) -> bool {
+        let mut medium = self.medium.lock().expect("nobody panics");
+        let records = &mut medium.shown.get_mut(log).expect("it is there").records;
+        match self.flaw {
+            Flaw::LeavesRotOut => records.retain(|kept| kept != record),
+            Flaw::RotIsTheEnd => {
+                let at = records.iter().position(|kept| kept == record).expect("it is there");
+                records.truncate(at);
+            }
+            _ => medium.rotten = Some((log.to_owned(), record.clone())),
+        }
+        true
     }
 
     async fn power_loss_at(&self, write: u64) -> bool {

@@ -1,11 +1,13 @@
 //! The default store passes the batteries, with the power cut at every step of the disk under it.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use narad_runtime::conformance::{self, StoreRig};
-use narad_runtime::disk::MemDisk;
 use narad_runtime::disk::mem::Keep;
+use narad_runtime::disk::{Disk as _, MemDisk, read_whole};
 use narad_runtime::embed::{PartitionStore, SegmentFiles};
 use narad_runtime::log::LogLimits;
 
@@ -42,6 +44,29 @@ impl StoreRig for Rig {
 
     async fn power_loss_at(&self, write: u64) -> bool {
         self.disk().stop_after(write);
+        true
+    }
+
+    async fn rot(&self, _: &str, record: &Bytes) -> bool {
+        let disk = self.disk();
+        let (mut found, mut left) = (0, vec![PathBuf::new()]);
+        while let Some(dir) = left.pop() {
+            for entry in disk.list(&dir).expect("the disk works") {
+                let path = dir.join(&entry.name);
+                if entry.is_dir {
+                    left.push(path);
+                    continue;
+                }
+                let bytes = read_whole(&disk, &path, 1 << 20).expect("the disk works");
+                let bytes = bytes.expect("it is there");
+                let places = bytes.windows(record.len()).enumerate();
+                for (at, _) in places.filter(|(_, bytes)| bytes == record) {
+                    disk.rot(&path, at, 1);
+                    found += 1;
+                }
+            }
+        }
+        assert_eq!(found, 1, "it is kept once");
         true
     }
 }

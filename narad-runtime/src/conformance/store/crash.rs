@@ -1,11 +1,15 @@
 //! Power losses: between calls, and within them.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use narad_core::ids::Offset;
 
-use super::{ATOMIC, DURABLE, NAMES, PREFIX, RECORDS, SHOWN, StoreRig, content, log, records};
+use super::{
+    ATOMIC, DAMAGED, DURABLE, NAMES, PREFIX, RECORDS, SHOWN, StoreRig, content, log, records,
+};
 use crate::conformance::{Report, Violation};
-use crate::embed::{Kept, PartitionStore, StoreFault};
+use crate::embed::{Kept, PartitionStore, StoreFault, is_own};
 
 /// Most writes of one call at which the power is cut.
 const WRITES_MAX: u64 = 64;
@@ -147,6 +151,62 @@ pub(super) async fn overwritten(rig: &dyn StoreRig, report: &mut Report) -> Resu
     report.same(&content(&*store, A).await, &Ok(log(40, Vec::new(), "new")), DURABLE, doing)
 }
 
+/// What was removed does not come back under a name that is given anew.
+pub(super) async fn recreated(rig: &dyn StoreRig, report: &mut Report) -> Result<(), Violation> {
+    rig.fresh().await;
+    let store = rig.open().await;
+    report.same(&Deed::prepare(&*store).await, &Ok(()), RECORDS, "preparing")?;
+    report.same(&store.remove(A).await, &Ok(()), RECORDS, "removing")?;
+    let made = store.create(A, Offset(3), Bytes::new()).await;
+    report.same(&made, &Ok(()), NAMES, "creating under a name that was removed")?;
+    let appended = store.append(A, Offset(3), &records(30..31)).await;
+    report.same(&appended, &Ok(()), RECORDS, "appending to a log that was made anew")?;
+    drop(store);
+    rig.power_loss().await;
+    let (found, there) = (content(&*rig.open().await, A).await, log(3, records(30..31), ""));
+    report.same(&found, &Ok(there), DURABLE, "a power loss after a removal and a creation")
+}
+
+/// A medium that goes bad under what is durable.
+pub(super) async fn rots(rig: &dyn StoreRig, report: &mut Report) -> Result<(), Violation> {
+    for rotten in 3..9 {
+        rig.fresh().await;
+        let store = rig.open().await;
+        report.same(&Deed::prepare(&*store).await, &Ok(()), RECORDS, "preparing")?;
+        // What is damaged in the last append looks like one that was not finished; this is behind it.
+        let appended = store.append(A, Offset(9), &records(9..11)).await;
+        report.same(&appended, &Ok(()), RECORDS, "appending behind what will rot")?;
+        drop(store);
+        rig.power_loss().await;
+        if !rig.rot(A, &records(rotten..rotten + 1)[0]).await {
+            report.skipped.push("a damaged medium: the rig has no rot");
+            return Ok(());
+        }
+        let store = rig.open().await;
+        let doing = format!("a bit of record {rotten} of 3 to 10 has rotted");
+        // A store that has it twice may mend it.
+        let found = content(&*store, A).await;
+        let is_mended = found == Ok(log(3, records(3..11), "old"));
+        report.check(is_mended || found.is_err(), DAMAGED, || {
+            let found: String = format!("{found:?}").chars().take(400).collect();
+            format!("{doing}, and there is {found}")
+        })?;
+        for from in 3..11 {
+            let Ok(read) = store.read(A, Offset(from), 1000).await else { continue };
+            let is_true = !read.is_empty() && records(from..11).starts_with(&read);
+            report
+                .check(is_true, DAMAGED, || format!("{doing}; reading at {from} gave {read:?}"))?;
+        }
+        // Nor does it vanish in what is asked of the store next.
+        let listed = store.list().await;
+        let is_told = listed.as_ref().is_ok_and(|listed| listed.iter().any(|name| name == A));
+        report.check(is_told || listed.is_err(), DAMAGED, || {
+            format!("{doing}, and the log is not listed any more: {listed:?}")
+        })?;
+    }
+    Ok(())
+}
+
 /// A call whose caller has lost interest, then a power loss.
 pub(super) async fn abandoned(rig: &dyn StoreRig, report: &mut Report) -> Result<(), Violation> {
     for deed in DEEDS {
@@ -200,9 +260,48 @@ pub(super) async fn crashes(rig: &dyn StoreRig, report: &mut Report) -> Result<(
             report.crash_points += 1;
             let when = format!("before write {write}");
             judge(&*store, deed, shown, &when, report).await?;
+            again(rig, store, deed, &when, report).await?;
         }
     }
     Ok(())
+}
+
+/// What was recovered is durable, and so is what is appended behind it.
+async fn again(
+    rig: &dyn StoreRig,
+    store: Arc<dyn PartitionStore>,
+    deed: Deed,
+    when: &str,
+    report: &mut Report,
+) -> Result<(), Violation> {
+    let doing = format!("a second power loss after one within {deed:?} ({when})");
+    for name in [A, B] {
+        let Ok(Some((kept, _))) = content(&*store, name).await else { continue };
+        let appended = store.append(name, kept.end, &records(60..62)).await;
+        report.same(&appended, &Ok(()), RECORDS, "appending to what was recovered")?;
+    }
+    let before = whole(&*store).await;
+    let listed = sorted(store.list().await);
+    let there = [A, B, C].into_iter().zip(before.iter().flatten());
+    let there = there.filter(|(_, content)| content.is_some()).map(|(name, _)| name.to_owned());
+    report.same(
+        &listed,
+        &sorted(Ok(there.collect())),
+        SHOWN,
+        "what is listed after a power loss",
+    )?;
+    drop(store);
+    rig.power_loss().await;
+    let store = rig.open().await;
+    report.same(&whole(&*store).await, &before, DURABLE, &doing)?;
+    report.same(&sorted(store.list().await), &listed, DURABLE, &doing)
+}
+
+fn sorted(listed: Result<Vec<String>, StoreFault>) -> Result<Vec<String>, StoreFault> {
+    let mut listed = listed?;
+    listed.retain(|name| is_own(name));
+    listed.sort_unstable();
+    Ok(listed)
 }
 
 /// Judges what is there after a power loss in the midst of a deed.

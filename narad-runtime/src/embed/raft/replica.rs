@@ -11,11 +11,12 @@ use prost::Message as _;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-use super::members::{Change, KeptRoster, Verdict};
-use super::{PATIENCE, RAFT, Way, framed};
+use super::members::{Change, KeptRoster, Roster, Verdict};
+use super::{PATIENCE, RAFT, RaftMetastoreError, Way, framed};
 use crate::embed::memory::MemoryMetastore;
 use crate::raft::{
-    Committed, ConfigurationChange, Outgoing, Output, Raft, RaftError, RaftStore, ReadId, Restored,
+    Committed, Configuration, ConfigurationChange, Outgoing, Output, Raft, RaftStore, ReadId,
+    Restored,
 };
 
 /// Something that reaches the thread.
@@ -59,7 +60,7 @@ impl<S: RaftStore> Replica<S> {
     const TICK: Duration = Duration::from_millis(50);
     const LETTERS_MAX: usize = 256;
 
-    pub(super) fn run(mut self) -> Result<(), RaftError> {
+    pub(super) fn run(mut self) -> Result<(), RaftMetastoreError> {
         let mut next_tick = Instant::now() + Self::TICK;
         loop {
             let pause = next_tick.saturating_duration_since(Instant::now());
@@ -146,13 +147,13 @@ impl<S: RaftStore> Replica<S> {
     }
 
     /// Runs Raft until it has nothing more to give.
-    fn proceed(&mut self) -> Result<(), RaftError> {
+    fn proceed(&mut self) -> Result<(), RaftMetastoreError> {
         let mut out = Output::default();
         loop {
             self.raft.ready(&mut out)?;
             if let Some(restored) = out.restored.take() {
                 self.applied = restored.index;
-                load(&self.decided, &self.way, restored);
+                load(&self.decided, &self.way, restored)?;
             }
             for committed in out.committed.drain(..) {
                 self.applied = committed.index();
@@ -168,7 +169,8 @@ impl<S: RaftStore> Replica<S> {
                 self.send(message);
             }
             if out.wants_snapshot {
-                let offered = self.raft.offer_snapshot(self.applied, self.kept().encode_to_vec());
+                let kept = Kept::of_parts(&self.decided, &self.way.roster());
+                let offered = self.raft.offer_snapshot(self.applied, kept.encode_to_vec());
                 if let Err(error) = offered {
                     tracing::debug!(%error, "no snapshot was taken");
                 }
@@ -202,18 +204,18 @@ impl<S: RaftStore> Replica<S> {
         }
     }
 
-    fn kept(&self) -> Kept {
-        let (first, state, records) = self.decided.parts();
-        Kept { first: first.0, state, records, roster: Some(self.way.roster().kept()) }
-    }
-
     fn send(&self, message: Outgoing) {
         let Outgoing { to, bytes, is_snapshot } = message;
         let (way, told) = (Arc::clone(&self.way), self.told.clone());
         self.runtime.spawn(async move {
-            let Some(whom) = way.whom(to) else { return };
-            let sent = way.peer.call(&whom, framed(RAFT, &bytes));
-            let arrived = tokio::time::timeout(PATIENCE, sent).await.is_ok_and(|sent| sent.is_ok());
+            // Nobody says where some are reached; Raft waits for the outcome all the same.
+            let arrived = match way.whom(to) {
+                Some(whom) => {
+                    let sent = way.peer.call(&whom, framed(RAFT, &bytes));
+                    tokio::time::timeout(PATIENCE, sent).await.is_ok_and(|sent| sent.is_ok())
+                }
+                None => false,
+            };
             // A replica that has ended needs to be told nothing.
             if is_snapshot {
                 drop(told.send(Told::SnapshotSent { to, arrived }));
@@ -224,15 +226,16 @@ impl<S: RaftStore> Replica<S> {
     }
 }
 
-/// Takes over what a snapshot holds.
-pub(super) fn load(decided: &MemoryMetastore, way: &Way, restored: Restored) {
-    match Kept::decode(restored.data) {
-        Ok(Kept { first, state, records, roster }) => {
-            decided.replace(LogIndex(first), state, records);
-            way.roster().restored(restored.configuration, roster.unwrap_or_default());
-        }
-        Err(error) => tracing::error!(%error, "a snapshot of the metastore cannot be read"),
-    }
+/// Takes over what a snapshot holds. Whoever goes on without it would count other records.
+pub(super) fn load(
+    decided: &MemoryMetastore,
+    way: &Way,
+    restored: Restored,
+) -> Result<(), RaftMetastoreError> {
+    let kept = Kept::read(restored.data);
+    let kept = kept.map_err(|reason| RaftMetastoreError::Snapshot { reason })?;
+    kept.put(decided, &mut way.roster(), restored.configuration);
+    Ok(())
 }
 
 /// What a snapshot of Raft holds.
@@ -252,5 +255,103 @@ impl Kept {
     /// What the store of a new cluster begins with.
     pub(super) fn of(roster: KeptRoster) -> Self {
         Self { roster: Some(roster), ..Self::default() }
+    }
+
+    pub(super) fn of_parts(decided: &MemoryMetastore, roster: &Roster) -> Self {
+        let (first, state, records) = decided.parts();
+        Self { first: first.0, state, records, roster: Some(roster.kept()) }
+    }
+
+    /// Reads one; the reason, if it is none.
+    pub(super) fn read(bytes: Bytes) -> Result<Self, String> {
+        let kept = Self::decode(bytes).map_err(|error| error.to_string())?;
+        if kept.state.is_none() && kept.first != 0 {
+            return Err(format!("nothing stands for the first {} records", kept.first));
+        }
+        if kept.first.checked_add(kept.records.len() as u64).is_none() {
+            return Err(format!("there are no {} records", kept.first));
+        }
+        Ok(kept)
+    }
+
+    pub(super) fn put(
+        self,
+        decided: &MemoryMetastore,
+        roster: &mut Roster,
+        configuration: Configuration,
+    ) {
+        decided.replace(LogIndex(self.first), self.state, self.records);
+        roster.restored(configuration, self.roster.unwrap_or_default());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::sync::mpsc::channel;
+
+    use narad_core::ids::Name;
+
+    use super::*;
+    use crate::embed::memory::MemoryPeer;
+    use crate::embed::{Inbound, Peer as _, Whom};
+    use crate::raft::{MemStore, RaftConfig};
+
+    const NOBODY: NodeId = NodeId(9);
+
+    fn whom(node: NodeId) -> Whom {
+        let name = Name::new(format!("replica-{node}")).expect("it is a good name");
+        Whom { node, name, address: String::new() }
+    }
+
+    /// A replica that knows the second one's address, and that of nobody else.
+    async fn replica(network: &MemoryPeer) -> Replica<MemStore> {
+        let me = NodeId(1);
+        let (raft, _) = Raft::open(RaftConfig::new(me, 1), MemStore::new(me)).expect("it opens");
+        let (told, letters) = channel();
+        let peer = network.another();
+        let (inbound, _) = Inbound::to_function(whom(me), |_, _| async { None });
+        peer.start(inbound).await.expect("it starts");
+        let roster = Arc::new(Mutex::new(Roster::new(vec![whom(NodeId(2))])));
+        Replica {
+            raft,
+            letters,
+            told,
+            way: Arc::new(Way { me, roster, peer: Arc::new(peer) }),
+            runtime: Handle::current(),
+            decided: MemoryMetastore::default(),
+            applied: LogIndex(0),
+            asked: Asked::default(),
+            life: 1,
+            sequence: 0,
+        }
+    }
+
+    /// Sends one message, and returns what Raft is told of it.
+    async fn outcome(replica: &Replica<MemStore>, to: NodeId, is_snapshot: bool) -> Option<Told> {
+        replica.send(Outgoing { to, bytes: vec![1], is_snapshot });
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+        replica.letters.try_recv().ok()
+    }
+
+    /// Raft sends nothing to a replica until it knows what became of a snapshot for it.
+    #[tokio::test]
+    async fn a_snapshot_for_whom_nobody_can_reach_is_lost() {
+        let network = MemoryPeer::default();
+        let replica = replica(&network).await;
+        let lost = outcome(&replica, NOBODY, true).await;
+        assert!(matches!(lost, Some(Told::SnapshotSent { to: NOBODY, arrived: false })));
+        let lost = outcome(&replica, NOBODY, false).await;
+        assert!(matches!(lost, Some(Told::Unreachable(NOBODY))));
+
+        let peer = network.another();
+        let (inbound, _reachable) =
+            Inbound::to_function(whom(NodeId(2)), |_, _| async { Some(Bytes::new()) });
+        peer.start(inbound).await.expect("it starts");
+        let sent = outcome(&replica, NodeId(2), true).await;
+        assert!(matches!(sent, Some(Told::SnapshotSent { to: NodeId(2), arrived: true })));
+        assert!(outcome(&replica, NodeId(2), false).await.is_none());
     }
 }
