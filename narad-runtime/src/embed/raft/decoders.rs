@@ -1,5 +1,7 @@
 //! What a replica reads of others and of its store, for fuzz targets.
 
+use std::sync::Mutex;
+
 use bytes::Bytes;
 use narad_core::ids::NodeId;
 use prost::Message as _;
@@ -8,9 +10,13 @@ use super::members::{Roster, Verdict};
 use super::replica::Kept;
 use super::{Letter, lock};
 use crate::embed::memory::MemoryMetastore;
-use std::sync::Mutex;
+use crate::raft::Configuration;
 
 /// A letter of another replica of a [`RaftMetastore`](super::RaftMetastore).
+///
+/// # Panics
+///
+/// If what was understood does not come back from its own bytes as the same.
 #[must_use]
 pub fn letter(bytes: Bytes) -> bool {
     let Some(letter) = Letter::decode(bytes) else { return false };
@@ -19,6 +25,10 @@ pub fn letter(bytes: Bytes) -> bool {
 }
 
 /// The answer to one that asks for a change of the replicas.
+///
+/// # Panics
+///
+/// If what was understood does not come back from its own bytes as the same.
 #[must_use]
 pub fn verdict(bytes: &[u8]) -> bool {
     let Some(verdict) = Verdict::decode(bytes) else { return false };
@@ -27,11 +37,15 @@ pub fn verdict(bytes: &[u8]) -> bool {
 }
 
 /// What a snapshot of a replica's Raft holds.
+///
+/// # Panics
+///
+/// If what was understood does not come back from its own bytes as the same.
 #[must_use]
 pub fn replica_snapshot(bytes: Bytes) -> bool {
     let (decided, roster) = (MemoryMetastore::default(), Mutex::new(Roster::default()));
     let Ok(kept) = Kept::read(bytes) else { return false };
-    kept.clone().put(&decided, &mut lock(&roster), Default::default());
+    kept.clone().put(&decided, &mut lock(&roster), Configuration::default());
     let again = Kept::of_parts(&decided, &lock(&roster));
     assert_eq!(Kept::read(again.encode_to_vec().into()).as_ref(), Ok(&again));
     assert!(lock(&roster).whom(NodeId(0)).is_none_or(|whom| whom.node == NodeId(0)));
