@@ -8,13 +8,13 @@
 //!
 //! | question | query |
 //! |---|---|
-//! | how long are partitions frozen? | `histogram_quantile(0.99, rate(narad_freeze_seconds_bucket[1h]))` |
-//! | are freezes as long as they were said to be? | `rate(narad_freeze_seconds_sum[1h]) / rate(narad_predicted_freeze_seconds_sum[1h])` |
+//! | how long are partitions frozen? | `histogram_quantile(0.99, sum by (le) (rate(narad_freeze_seconds_bucket[1h])))` |
+//! | are freezes as long as they were said to be? | `sum(rate(narad_freeze_seconds_sum[1h])) / sum(rate(narad_predicted_freeze_seconds_sum[1h]))` |
 //! | does anything move? | `sum(narad_moves_in_flight)` |
 //! | what do moves wait for? | `sum by (reason) (increase(narad_move_waits_total[10m]))` |
-//! | how long do moves take? | `histogram_quantile(0.9, rate(narad_move_duration_seconds_bucket[1h]))` |
+//! | how long do moves take? | `histogram_quantile(0.9, sum by (le) (rate(narad_move_duration_seconds_bucket[1h])))` |
 //! | is there one leader? | `sum(narad_leader)` |
-//! | does a node lag behind the log? | `max(narad_raft_committed_index) - narad_raft_applied_index` |
+//! | does a node lag behind the log? | `scalar(max(narad_raft_committed_index)) - narad_raft_applied_index` |
 //! | how often does the lead change hands? | `max(narad_raft_term)` |
 //! | is a lease about to run out? | `narad_lease_seconds` |
 //! | how much is delivered twice? | `rate(narad_records_redelivered_total[5m])` |

@@ -91,8 +91,10 @@ pub fn together(state: &State, leaving: &BTreeSet<NodeId>) -> Vec<(NodeId, Block
         } else if owned > 0 && receivers == 0 {
             found.push((node, Blocker::NoReceivers { owned }));
         }
-        let pinned =
-            |partition: &PartitionId| state.assignment(*partition).is_some_and(|row| row.pinned);
+        // What moves already is pinned to where it goes.
+        let pinned = |partition: &PartitionId| {
+            state.assignment(*partition).is_some_and(|row| row.pinned && row.target.is_none())
+        };
         let pinned = count(state.owned_by(node).filter(pinned).count());
         if pinned > 0 {
             found.push((node, Blocker::Pinned { pinned }));

@@ -331,7 +331,7 @@ pub(super) async fn admit(State(gate): State<Gate>, mut request: Request, next: 
     let known = gate.access.caller(request.headers(), &peer);
     let (caller, secret, judged) = match known {
         Ok((caller, secret)) => {
-            let judged = judge(&caller, least, &request);
+            let judged = judge(&caller, least, &peer, &request);
             (caller, secret, judged)
         }
         Err(Stranger::BadToken) => {
@@ -378,17 +378,10 @@ fn has_body(request: &Request) -> bool {
 }
 
 /// Says whether somebody may do something.
-fn judge(caller: &Caller, least: Role, request: &Request) -> Result<(), ApiError> {
+fn judge(caller: &Caller, least: Role, peer: &Peer, request: &Request) -> Result<(), ApiError> {
     if caller.role.is_some_and(|role| role >= least) {
-        // A browser says so itself when a page of another origin asks in its user's name. That user
-        // may well be on this machine, where nobody needs a token.
-        let site = request.headers().get("sec-fetch-site").map(HeaderValue::as_bytes);
-        let is_foreign = site.is_some_and(|site| site == b"cross-site" || site == b"same-site");
-        if caller.name.is_none() && is_foreign && least > Role::Read {
-            let error = "a page of another origin may not change anything here";
-            return Err(ApiError::forbidden(error));
-        }
-        return Ok(());
+        return foreign(caller, least, peer, request.headers())
+            .map_or(Ok(()), |error| Err(ApiError::forbidden(error)));
     }
     if caller.name.is_none() && caller.role.is_none() {
         return Err(ApiError::unauthenticated(least));
@@ -397,6 +390,55 @@ fn judge(caller: &Caller, least: Role, request: &Request) -> Result<(), ApiError
     let has = has.map_or("no role", Role::name);
     let error = format!("this takes the role {least}, and {name} has {has}: use another token");
     Err(ApiError::forbidden(error))
+}
+
+/// Finds out whether a page of another origin asks through the browser of somebody who may do more than
+/// it. A browser shows its user's certificate to whoever asks for a page's sake, and may well run where
+/// nobody needs a token; a token is nothing that it adds by itself.
+fn foreign(caller: &Caller, least: Role, peer: &Peer, headers: &HeaderMap) -> Option<&'static str> {
+    if caller.by == "token" {
+        return None;
+    }
+    let mut hosts = headers.get_all(header::HOST).iter().map(HeaderValue::as_bytes);
+    let host = hosts.next();
+    // Who owns a domain says which address it has, and its pages are then of the node's own origin.
+    let is_near = caller.by == "nothing" && peer.address.is_some_and(|from| from.is_loopback());
+    if is_near && (host.is_some_and(is_domain) || hosts.next().is_some()) {
+        return Some(
+            "this node serves its own machine without a token, but not under a domain's name, which \
+             pages of others may have: ask for it by its address, or have tokens",
+        );
+    }
+    let is_foreign = match headers.get("sec-fetch-site").map(HeaderValue::as_bytes) {
+        Some(site) => site == b"cross-site" || site == b"same-site",
+        // Browsers do not say it of a node that has no TLS and is on another machine.
+        None => {
+            let mut origins = headers.get_all(header::ORIGIN).iter().map(HeaderValue::as_bytes);
+            !origins.all(|origin| is_at(origin, host))
+        }
+    };
+    (is_foreign && least > Role::Read)
+        .then_some("a page of another origin may not change anything here")
+}
+
+/// Whether an origin, such as `https://narad-1:7401`, is the host that was asked.
+fn is_at(origin: &[u8], host: Option<&[u8]>) -> bool {
+    let schemes: [&[u8]; 2] = [b"https://", b"http://"];
+    let at = schemes.into_iter().find_map(|scheme| origin.strip_prefix(scheme));
+    at.zip(host).is_some_and(|(at, host)| at.eq_ignore_ascii_case(host))
+}
+
+/// Whether a `Host` is a name that somebody can have bought: neither an address nor a machine's own name.
+fn is_domain(host: &[u8]) -> bool {
+    let Ok(host) = std::str::from_utf8(host) else { return true };
+    if host.starts_with('[') {
+        return false;
+    }
+    let name = host.split(':').next().unwrap_or(host);
+    let name = name.strip_suffix('.').unwrap_or(name);
+    let is_address = name.parse::<std::net::IpAddr>().is_ok();
+    let is_own = name.to_ascii_lowercase().ends_with(".localhost");
+    name.contains('.') && !is_address && !is_own
 }
 
 #[cfg(test)]

@@ -189,6 +189,74 @@ async fn a_foreign_page_changes_nothing_where_nobody_needs_a_token() {
     }
 }
 
+/// A browser shows its user's certificate to whoever asks; a token is nothing that it adds by itself.
+#[tokio::test]
+async fn a_foreign_page_cannot_use_its_visitors_certificate() {
+    let guarded = guarded();
+    let admin =
+        Peer { certificate: Some("seat".into()), role: Some(Role::Admin), ..Peer::default() };
+    let router = guarded.router.clone().layer(axum::Extension(admin));
+    let path = "/v1/cluster/members/narad-1/forget";
+    let (here, there) = (("host", "narad-1.example:7401"), "https://evil.example");
+    for foreign in [
+        ("sec-fetch-site", "cross-site"),
+        ("origin", there),
+        ("origin", "null"),
+        ("origin", "https://narad-1.example"),
+        ("origin", "ftp://narad-1.example:7401"),
+    ] {
+        let reply = send_with(&router, "POST", path, &[here, foreign], "").await;
+        assert_eq!(error(&reply), (403, "forbidden", false), "{foreign:?}");
+        let reply = send_with(&router, "GET", "/v1/cluster/members", &[here, foreign], "").await;
+        assert_eq!(reply.status, 200, "{foreign:?}: its page cannot see the answer");
+    }
+    for own in [
+        &[("origin", "https://NARAD-1.example:7401")][..],
+        &[("sec-fetch-site", "same-origin"), ("origin", there)],
+        &[],
+    ] {
+        let reply = send_with(&router, "POST", path, &[&[here], own].concat(), "").await;
+        assert_eq!(reply.status, 400, "{own:?}: what is missing is the receipt");
+    }
+    let bearer = format!("Bearer {}", guarded.secret(Role::Admin));
+    let with = [here, ("origin", there), ("authorization", &bearer)];
+    let reply = send_with(&guarded.router, "POST", path, &with, "").await;
+    assert_eq!(reply.status, 400, "a token was given by somebody who meant it");
+}
+
+/// A domain may point to this machine, and its pages are then of the same origin.
+#[tokio::test]
+async fn no_domain_is_served_for_being_near() {
+    let cluster = Cluster::new();
+    let plain = cluster.router("narad-1", HttpOptions::default());
+    let from = |address: [u8; 4]| {
+        let peer = Peer { address: Some(address.into()), ..Peer::default() };
+        plain.clone().layer(axum::Extension(peer))
+    };
+    let near = from([127, 0, 0, 1]);
+    let path = "/v1/cluster/members";
+    for domain in
+        ["evil.example", "evil.example:7401", "EVIL.example.:7401", "127.0.0.1.evil.example"]
+    {
+        let reply = send_with(&near, "GET", path, &[("host", domain)], "").await;
+        assert_eq!(error(&reply), (403, "forbidden", false), "{domain}");
+        let reply = send_with(&near, "GET", "/healthz", &[("host", domain)], "").await;
+        assert_eq!(reply.status, 200, "{domain}: a probe tells nothing");
+        let far = from([192, 0, 2, 7]);
+        let reply = send_with(&far, "GET", path, &[("host", domain)], "").await;
+        assert_eq!(reply.status, 200, "{domain}: how others find a node that is open to them");
+    }
+    let twice = [("host", "127.0.0.1"), ("host", "evil.example")];
+    let reply = send_with(&near, "GET", path, &twice, "").await;
+    assert_eq!(error(&reply), (403, "forbidden", false));
+    for own in
+        ["127.0.0.1:7401", "[::1]:7401", "localhost", "LOCALHOST:7401", "a.localhost.", "box"]
+    {
+        let reply = send_with(&near, "GET", path, &[("host", own)], "").await;
+        assert_eq!(reply.status, 200, "{own}");
+    }
+}
+
 /// A listener that has checked a certificate says what it allows; without one nobody is served.
 #[tokio::test]
 async fn a_certificate_is_as_good_as_a_token() {

@@ -136,6 +136,25 @@ fn each_obstacle_has_its_own_name() {
     assert!(found.contains(&Blocker::NoReceivers { owned: 2 }), "{found:?}");
 }
 
+/// A partition that is moved by hand is pinned to where it goes, and holds nobody back whom it leaves.
+#[test]
+fn what_moves_away_already_is_pinned_elsewhere() {
+    let mut world = cluster(5, 12);
+    let partition = world.log.state.owned_by(n(2)).next().unwrap();
+    world.ask(n(1), Ask::Move { partition, to: n(1) });
+    world.until("it moves", World::SECOND, |world| {
+        world.log.state.assignment(partition).unwrap().target == Some(n(1))
+    });
+    world.say(Command::SetPin { partition, on: true });
+    assert_eq!(world.log.state.assignment(partition).unwrap().target, Some(n(1)));
+    let leave = world.ask(n(1), Ask::Decommission(n(2)));
+    world.until("it is decided", World::SECOND, |world| world.replies.contains_key(&leave));
+    assert_eq!(world.replies[&leave], Ok(Said::Done(Applied::Done)));
+    world.until("it is out", World::SECOND * 60, |world| is_out(world, 2));
+    let row = world.log.state.assignment(partition).unwrap();
+    assert_eq!((row.owner, row.pinned), (n(1), true));
+}
+
 /// R87: where a caught-up learner is at hand it takes the place of the voter that leaves, before
 /// it leaves, and there are never more voters than may be once that is done.
 #[test]
