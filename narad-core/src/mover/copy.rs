@@ -192,26 +192,32 @@ impl CopyRun {
                 continue;
             }
             let position = cx.desk.stage.staged_bytes(extent.base);
-            let bytes = (extent.bytes.0 - position).min(chunk_bytes(cx));
+            let bytes = (extent.bytes.0 - position).min(self.chunk_bytes(cx));
             let operation =
                 Operation::Copy { source: self.source, base: extent.base, position, bytes };
             let op = cx.run(operation);
             self.flights.push(Flight { op, extent, position, bytes, asked: cx.now });
         }
     }
-}
 
-/// How much one request asks for: so little on a slow way that the source hears of progress several
-/// times before it would give a freeze up (H22).
-fn chunk_bytes(cx: &Cx<'_>) -> u64 {
-    /// The least that `chunk_bytes_max` may be.
-    const BYTES_MIN: u64 = 4096;
-    let config = &cx.desk.config;
-    let rate = u128::from(cx.desk.copy_rate.bytes_per_second());
-    if rate == 0 {
-        return config.chunk_bytes_max;
+    /// How much one request asks for: so little on a slow way that the source hears of progress several
+    /// times before it would give a freeze up (H22), and whoever watches sees that it comes on. Nothing is
+    /// known of a way at first, which may be throttled to very little.
+    fn chunk_bytes(&self, cx: &Cx<'_>) -> u64 {
+        /// The least that `chunk_bytes_max` may be.
+        const BYTES_MIN: u64 = 4096;
+        /// The most of a way that is not known yet.
+        const FIRST_BYTES_MAX: u64 = 1 << 20;
+        let config = &cx.desk.config;
+        let rate = match cx.desk.copy_rate.bytes_per_second() {
+            0 => Rate::of(self.copied_bytes, cx.now.since(self.started)).unwrap_or(0),
+            known => known,
+        };
+        if rate == 0 {
+            return config.chunk_bytes_max.min(FIRST_BYTES_MAX);
+        }
+        let at_once = u128::from(config.chunks_in_flight_max.max(1));
+        let bytes = u128::from(rate) * config.freeze_ttl.as_millis() / 8_000 / at_once;
+        u64::try_from(bytes).unwrap_or(u64::MAX).max(BYTES_MIN).min(config.chunk_bytes_max)
     }
-    let at_once = u128::from(config.chunks_in_flight_max.max(1));
-    let bytes = rate * config.freeze_ttl.as_millis() / 8_000 / at_once;
-    u64::try_from(bytes).unwrap_or(u64::MAX).max(BYTES_MIN).min(config.chunk_bytes_max)
 }

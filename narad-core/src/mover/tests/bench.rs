@@ -24,9 +24,14 @@ pub(super) struct Bench {
 
 impl Bench {
     pub(super) fn new(found: Recovered) -> Self {
+        Self::asking_for(64, found)
+    }
+
+    /// With so many bytes at most in one request.
+    pub(super) fn asking_for(chunk_bytes_max: u64, found: Recovered) -> Self {
         let mut config = Config::new(3);
         config.lag_bytes = 10;
-        config.chunk_bytes_max = 64;
+        config.chunk_bytes_max = chunk_bytes_max;
         let me = Me { node: B, incarnation: Incarnation(1) };
         let mut out = Effects::default();
         let now = Instant::from_origin(Duration::from_secs(1));

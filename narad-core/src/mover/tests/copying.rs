@@ -24,6 +24,19 @@ fn the_session_is_durable_before_the_first_copy() {
     assert_eq!(bench.mover.deadline().map(|deadline| deadline.why), Some("next pass"));
 }
 
+/// H22: of a way that may bring next to nothing in a minute little is asked for at first; once it is
+/// known to be fast, as much as may be.
+#[test]
+fn little_is_asked_of_a_way_that_is_not_known() {
+    const MIB: u64 = 1 << 20;
+    let mut bench = Bench::asking_for(32 * MIB, Recovered::default());
+    bench.answer(Outcome::ReadRow(Ok(Some(row()))));
+    bench.answer(Outcome::List(Ok(listing(100 * MIB))));
+    assert_eq!(bench.answer(Outcome::Checkpoint(Ok(()))), [copy(0, MIB)]);
+    bench.now = bench.now.after(Duration::from_millis(1));
+    assert_eq!(bench.answer(Outcome::Copy(Ok(copied(MIB)))), [copy(MIB, 32 * MIB)]);
+}
+
 /// H16, H17: bytes that the source does not vouch for are first forgotten by the manifest and
 /// then dropped.
 #[test]

@@ -1,5 +1,6 @@
 //! Taking members out of the cluster.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::watch::{Board, Line, PAUSE, passing};
@@ -148,10 +149,12 @@ const LOOKS: u32 = 4;
 async fn wait_for(desk: &mut Desk<'_>, ids: &[String]) -> Result<(), Failure> {
     let mut board = Board::new(desk);
     let mut stuck: Option<(Cause, u32)> = None;
+    let mut whole = Whole::default();
     loop {
         match look(desk, ids).await {
             Ok(drains) => {
-                let lines: Vec<Line> = drains.iter().filter_map(line_of).collect();
+                let lines: Vec<Line> =
+                    drains.iter().filter_map(line_of).map(|line| whole.of(line)).collect();
                 if !desk.json() {
                     board.show(desk, &lines)?;
                 }
@@ -175,6 +178,23 @@ async fn wait_for(desk: &mut Desk<'_>, ids: &[String]) -> Result<(), Failure> {
             Err(error) => passing(desk, &board, error)?,
         }
         tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// How much each member had to give since somebody waits: what has left counts as done, although the
+/// member knows no more of it.
+#[derive(Default)]
+struct Whole(BTreeMap<String, u64>);
+
+impl Whole {
+    fn of(&mut self, mut line: Line) -> Line {
+        if let Verdict::Progressing { bytes, bytes_total, .. } = &mut line.verdict {
+            let most = self.0.entry(line.name.clone()).or_default();
+            *most = (*most).max(*bytes_total);
+            *bytes += *most - *bytes_total;
+            *bytes_total = *most;
+        }
+        line
     }
 }
 
@@ -218,4 +238,28 @@ pub(super) fn given_up(line: &Line) -> Failure {
         Verdict::Progressing { .. } | Verdict::Waiting { .. } | Verdict::Done { .. } => ("", ""),
     };
     Failure::new(ExitCode::Blocked, format!("{} is blocked: {reason}", line.name)).with_hint(remedy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A drain that gives one partition after the other away comes on, however little is left to copy.
+    #[test]
+    fn what_has_left_counts_as_done() {
+        let mut whole = Whole::default();
+        let mut shown = |name: &str, bytes, total| {
+            let verdict = Verdict::progressing(bytes, total, 5);
+            let (name, detail, live) = (name.to_owned(), String::new(), String::new());
+            match whole.of(Line { name, verdict, detail, live }).verdict {
+                Verdict::Progressing { bytes, bytes_total, .. } => (bytes, bytes_total),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(shown("n1", 10, 100), (10, 100));
+        assert_eq!(shown("n1", 0, 70), (30, 100), "30 are gone");
+        assert_eq!(shown("n2", 1, 8), (1, 8), "another one");
+        assert_eq!(shown("n1", 20, 90), (30, 100), "some was written meanwhile");
+        assert_eq!(shown("n1", 20, 120), (20, 120));
+    }
 }
