@@ -476,6 +476,7 @@ impl Oracle {
         let Some(part) = self.book.part_mut(partition) else { return };
         s02_single_writer::acknowledged(part, node, epoch, cx);
         self.leases.acknowledges("S2", part, node, cx);
+        s06_reports::acknowledged(part, epoch, end_of(first, ids));
         s05_offset_stability::visible(part, node, epoch, first, ids, cx);
         if let Some(reign) = part.reign_mut(epoch) {
             s04_hidden_tail::acknowledged(reign, end_of(first, ids));

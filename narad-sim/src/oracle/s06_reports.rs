@@ -25,6 +25,8 @@ const SILENCE: Duration = Duration::from_secs(2);
 pub(super) struct Told {
     /// Since when this much is owed, and when the owner was last heard.
     owed: Option<(Time, Offset, Time)>,
+    /// What was last acknowledged, in which reign, and where it ends.
+    acked: Option<(Epoch, Offset)>,
     /// By destination: of which life, move and reign its listings were, and the highest watermark.
     learned: BTreeMap<NodeId, Learned>,
 }
@@ -35,6 +37,11 @@ struct Learned {
     move_id: MoveId,
     epoch: Epoch,
     hwm: Offset,
+}
+
+/// An owner has acknowledged records up to an offset.
+pub(super) fn acknowledged(part: &mut Part, epoch: Epoch, end: Offset) {
+    part.told.acked = Some((epoch, end));
 }
 
 /// The leader has answered a node, whose own state is `state`.
@@ -52,8 +59,10 @@ pub(super) fn heard(part: &mut Part, node: NodeId, state: &State, known: &State,
         part.told.owed = None;
         return;
     };
-    // What a state begins with that was not seen to come about is not known.
-    let visible = if reign.visible == Offset(u64::MAX) { Offset(0) } else { reign.visible };
+    // Of what a state begins with, only what was acknowledged since is known to be visible.
+    let acked = part.told.acked.filter(|(of, _)| *of == epoch).map(|(_, end)| end);
+    let unseen = reign.visible == Offset(u64::MAX);
+    let visible = if unseen { acked.unwrap_or_default() } else { reign.visible };
     let now = cx.now;
     match part.told.owed {
         Some((since, owed, last))

@@ -7,7 +7,8 @@
 //! newest committed state decides. To be used as staging again, a directory need not be burned: it
 //! is enough that no flip to it that was ever asked for can pass any more. Whether what a doomed
 //! directory holds is elsewhere is S1's check, made without it. Staging is no data directory, but
-//! it may be the last copy while its source is dead (case C54). No clock takes part.
+//! it may be the last copy while its source is dead (case C54), or while its own node is the owner
+//! and has lost the directory (H25). No clock takes part.
 
 use std::time::Duration;
 
@@ -77,6 +78,16 @@ pub(super) fn sets_aside(
         if (wanted || (knows && row.owner != node)) && !alive {
             cx.breach("S10", partition, || {
                 format!("{node:?} sets its copy aside while {:?} is dead (C54)", row.owner)
+            });
+        }
+        // Whoever owns what its disk does not have may have nothing else (H25).
+        let owns = own.and_then(|own| own.assignment(partition)).is_some_and(|own_row| {
+            (own_row.owner, own_row.data) == (node, row.data) && row.owner == node
+        });
+        let live = Directory::Installed(row.data);
+        if owns && cx.look.log(node, partition, live).is_none() {
+            cx.breach("S10", partition, || {
+                format!("{node:?} sets its copy aside and does not have {} (H25)", row.data)
             });
         }
         return;

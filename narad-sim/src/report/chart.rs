@@ -5,6 +5,8 @@ use super::text::{escape, put};
 
 const WIDTH: f64 = 440.0;
 const HEIGHT: f64 = 320.0;
+/// Height of a plot without any points: its title, and why there are none.
+const EMPTY_HEIGHT: f64 = 64.0;
 const LEFT: f64 = 66.0;
 const RIGHT: f64 = 16.0;
 const TOP: f64 = 34.0;
@@ -47,22 +49,22 @@ pub(super) struct Series {
 
 /// Draws a plot. Without any points it says `nothing` instead.
 pub(super) fn plot(title: &str, x: Axis, y: Axis, series: &[Series], nothing: &str) -> String {
-    let rows = legend_rows(series);
+    let is_empty = series.iter().all(|series| series.points.is_empty());
+    let height = HEIGHT + legend_rows(series) as f64 * LEGEND_ROW;
     let mut out = String::new();
     put!(
         out,
         "<svg class=\"chart\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {}\" role=\"img\" \
          aria-label=\"{}\">\n<text class=\"title\" x=\"4\" y=\"18\">{}</text>\n",
-        HEIGHT + rows as f64 * LEGEND_ROW,
+        if is_empty { EMPTY_HEIGHT } else { height },
         escape(title),
         escape(title)
     );
-    if series.iter().all(|series| series.points.is_empty()) {
+    if is_empty {
         put!(
             out,
-            "<text class=\"empty\" x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n</svg>\n",
-            WIDTH / 2.0,
-            HEIGHT / 2.0,
+            "<text class=\"empty\" x=\"4\" y=\"{}\">{}</text>\n</svg>\n",
+            EMPTY_HEIGHT - 18.0,
             escape(nothing)
         );
         return out;

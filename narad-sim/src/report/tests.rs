@@ -196,6 +196,14 @@ fn a_sweep_without_rows_or_loads_says_so() {
     assert!(page.html().contains("0 runs"));
     let unloaded = of_rows(&[sample::row("drawn", 1, None)]);
     assert!(unloaded.html().contains("no run says its write_over_copy"));
+    let height = |name: &str| {
+        let (_, svg) =
+            unloaded.svgs().iter().find(|(file, _)| file == name).expect("it is plotted");
+        let view = svg.split("viewBox=\"0 0 440 ").nth(1).expect("a view");
+        view.split('"').next().and_then(|height| height.parse::<f64>().ok()).expect("a height")
+    };
+    // A phone shows one below the other.
+    assert!(height("freeze-over-load.svg") < height("freeze-distribution.svg") / 4.0);
 }
 
 /// Invariant 3: what a long trace leaves out is said.

@@ -1,11 +1,13 @@
 //! What a scenario expects to come true.
 
+use std::fmt;
 use std::time::Duration;
 
+use super::file::inline;
 use super::name::{Label, Machine, PartitionName, Who};
 use super::read::{Reader, listed};
 use super::step::When;
-use super::table::{Choice, Section, choice, words};
+use super::table::{Choice, Section, Value, choice, words};
 use super::value::{Mention, Out};
 
 /// Something that must be true.
@@ -347,6 +349,27 @@ pub fn is_within(found: u64, is: Option<u64>, at_least: Option<u64>, at_most: Op
         && at_most.is_none_or(|most| found <= most)
 }
 
+/// As a file has it: `count = { of = "lost", is = 0 }`.
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} = {}", self.name(), inline(&self.value()))
+    }
+}
+
+impl Condition {
+    /// Returns what stands behind its name: without braces if that is all there is to say.
+    fn value(&self) -> Out {
+        let mut keys = Vec::new();
+        self.write_to(&mut keys);
+        match keys.as_mut_slice() {
+            [("is", value)] => value.clone(),
+            // All keys have their default value.
+            [] => Out::Boolean(true),
+            _ => Out::Table(keys),
+        }
+    }
+}
+
 impl Expect {
     /// Its own keys besides those of [`When`]: an example of each, and what it is.
     pub(super) const KEYS: &'static [(&'static str, &'static str)] = &[
@@ -390,7 +413,6 @@ impl Expect {
     }
 
     pub(super) fn write(&self) -> Vec<(&'static str, Out)> {
-        use super::table::Value;
         let mut out = Vec::new();
         self.when.write_to(&mut out);
         if let Some(within) = &self.within {
@@ -402,15 +424,7 @@ impl Expect {
             }
         }
         for condition in &self.conditions {
-            let mut keys = Vec::new();
-            condition.write_to(&mut keys);
-            let value = match keys.as_mut_slice() {
-                [("is", value)] => value.clone(),
-                // All keys have their default value.
-                [] => Out::Boolean(true),
-                _ => Out::Table(keys),
-            };
-            out.push((condition.name(), value));
+            out.push((condition.name(), condition.value()));
         }
         out
     }

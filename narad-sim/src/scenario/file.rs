@@ -38,8 +38,9 @@ impl Scenario {
         let failed = |problems| ScenarioError { name: name.to_owned(), problems };
         let cx = Cx::new(text);
         let table = DeTable::parse(text).map_err(|error| {
-            let line = error.span().map_or(1, |span| cx.line(span.start));
-            failed(vec![Problem { line, key: String::new(), text: error.message().to_owned() }])
+            let span = error.span().unwrap_or_default();
+            let problem = syntax(error.message(), text.get(span.clone()).unwrap_or_default());
+            failed(vec![Problem { line: cx.line(span.start), key: String::new(), text: problem }])
         })?;
         let reader = Reader::over(&cx, table.get_ref(), "", 0);
         let read = read(&reader);
@@ -162,6 +163,17 @@ fn items<T>(
         .collect();
     // All are read before the first failure ends it, so that each complains for itself.
     read_all.into_iter().collect()
+}
+
+/// Says what keeps a text from being TOML, with what to do about it where that is known.
+fn syntax(message: &str, at: &str) -> String {
+    if message != "duplicate key" || at.is_empty() {
+        return message.to_owned();
+    }
+    format!(
+        "`{at}` is given twice in one table: keep one of them; two conditions of the same kind need \
+         an [[expect]] each"
+    )
 }
 
 fn write_section(text: &mut String, name: &str, out: Out) {

@@ -135,7 +135,7 @@ impl World {
             let Found(holds, found) = self.check(condition);
             if holds == expect.not {
                 let not = if expect.not { "not expected" } else { "expected" };
-                return Some(format!("{not}: {condition:?}; found: {found}"));
+                return Some(format!("{not}: {condition}; found: {found}"));
             }
         }
         None

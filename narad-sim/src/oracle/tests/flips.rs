@@ -320,6 +320,22 @@ fn the_copy_of_a_dead_source_is_not_set_aside() {
     bench.breaks(&["S10"]);
 }
 
+/// Covers S10 and H25: an owner without its directory keeps what is staged, which may be all that is
+/// left.
+#[test]
+fn an_owner_without_its_directory_keeps_its_copy() {
+    for lost in [false, true] {
+        let (mut bench, attempt) = flipped();
+        bench.run_node(2);
+        let (node, partition) = (N2, bench.p(0));
+        if lost {
+            bench.sight.logs.remove(&(N2, partition, Directory::Installed(attempt)));
+        }
+        bench.tell(Fact::SettingAside { node, partition, directory: Directory::Staging });
+        bench.breaks(if lost { &["S10"] } else { &[] });
+    }
+}
+
 /// Three records on node 1, of which node 2 has two, and node 1 has been dead for as long as a
 /// forced flip must wait.
 fn orphaned(listed: bool) -> (Bench, Attempt, Generation) {

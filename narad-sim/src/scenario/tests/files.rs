@@ -295,6 +295,22 @@ fn what_cannot_be_meant_is_refused() {
     }
 }
 
+/// Whoever writes files and no Rust is told in their words.
+#[test]
+fn what_is_expected_is_said_as_a_file_has_it() {
+    let said = complaints(
+        "[[expect]]\nnote = { name = \"leader\", is = 1 }\nnote = { name = \"retired\", is = 1 }\n",
+    );
+    assert!(said.starts_with("x.toml:3: `note` is given twice in one table"), "{said}");
+    assert!(said.contains("an [[expect]] each"), "{said}");
+
+    let text = "[[expect]]\ncount = { of = \"lost\", is = 0 }\nsettled = true\n";
+    let read = Scenario::parse(text, "x.toml").expect("nothing is wrong");
+    let conditions = read.expects[0].conditions.iter().map(ToString::to_string);
+    let conditions: Vec<String> = conditions.collect();
+    assert_eq!(conditions, ["count = { of = \"lost\", is = 0 }", "settled = true"]);
+}
+
 #[test]
 fn what_is_no_toml_has_a_line() {
     let said = complaints("title = \"x\"\n[cluster\nnodes = 3\n");
