@@ -154,6 +154,7 @@ impl ApiError {
     }
 
     fn named(status: StatusCode, code: &str, error: String) -> Self {
+        let error = cut(error);
         // What a client may repeat as it is: the node or the cluster is not able to right now.
         let retryable = matches!(
             status,
@@ -184,6 +185,17 @@ impl ApiError {
         self.body.results = results;
         self
     }
+}
+
+/// Cuts an error short that repeats something as long as a request may be.
+fn cut(mut error: String) -> String {
+    /// Most bytes of an error that are sent.
+    const ERROR_BYTES_MAX: usize = 2048;
+    if error.len() > ERROR_BYTES_MAX {
+        error.truncate(error.floor_char_boundary(ERROR_BYTES_MAX));
+        error.push_str(" ..");
+    }
+    error
 }
 
 impl From<ServiceError> for ApiError {

@@ -182,6 +182,19 @@ async fn what_was_acknowledged_before_a_failure_is_named() {
     assert!(!reply.headers.contains_key(header::LOCATION));
 }
 
+/// An error repeats a name as far as people read it, and no further.
+#[tokio::test]
+async fn a_long_name_comes_back_cut_short() {
+    let (_, router) = cluster();
+    for (letter, name) in [("y", "y".repeat(10_000)), ("é", "%C3%A9".repeat(5_000))] {
+        let reply = ask(&router, "GET", &format!("/v1/topics/{name}"), "").await;
+        assert_eq!(reply.status, 404);
+        let said = reply.body["error"].as_str().expect("an error");
+        assert!(said.starts_with(&format!("there is no topic \"{letter}")), "{said}");
+        assert!(said.ends_with(&format!("{letter} ..")) && said.len() <= 2051, "{}", said.len());
+    }
+}
+
 #[tokio::test]
 async fn limits_are_answered_with_413() {
     let (_, router) = cluster();

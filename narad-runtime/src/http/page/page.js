@@ -187,7 +187,8 @@ async function draw() {
   const leaving = new Set(moves.map((move) => `${move.topic}/${move.partition}`));
   const here = members.filter((member) => member.status !== "retired")
     .sort((one, other) => one.id.localeCompare(other.id, undefined, { numeric: true }));
-  const [kind, text] = said(view.verdict);
+  const [kind, says] = said(view.verdict);
+  const text = view.verdict.state === "progressing" ? `moves go on: ${says}` : says;
   $("verdict").className = kind;
   $("verdict").dataset.state = view.verdict.state;
   if ($("verdict").textContent !== text) $("verdict").textContent = text;
