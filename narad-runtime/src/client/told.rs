@@ -99,3 +99,94 @@ impl Connection for Heard {
         Connected::new()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+    use std::path::Path;
+
+    use narad_core::ids::Name;
+    use rustls::pki_types::ServerName;
+    use rustls::{AlertDescription, CertificateError, Error};
+    use tokio::io::AsyncReadExt;
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::*;
+    use crate::tls::authority::{Authority, Validity};
+    use crate::tls::{ClientTls, Files, Tls, What, Who};
+
+    fn of(error: Error) -> Option<Fault> {
+        refusal(&io::Error::new(io::ErrorKind::InvalidData, error))
+    }
+
+    #[test]
+    fn only_what_is_said_of_this_certificate_is_a_refusal() {
+        let told = |what| Some(Fault { is_told: true, what });
+        let alert = |alert| of(Error::AlertReceived(alert));
+        assert_eq!(alert(AlertDescription::CertificateRequired), told(What::NoCertificate));
+        assert_eq!(alert(AlertDescription::UnknownCA), told(What::UnknownAuthority));
+        assert_eq!(alert(AlertDescription::CertificateExpired), told(What::Expired));
+        // It ended the connection, and not because of the certificate: a request may have arrived.
+        assert_eq!(alert(AlertDescription::InternalError), None);
+        // What this side finds is no word of the other one.
+        assert_eq!(of(Error::InvalidCertificate(CertificateError::Expired)), None);
+        assert_eq!(of(Error::NoCertificatesPresented), None);
+        assert_eq!(refusal(&io::ErrorKind::ConnectionReset.into()), None);
+    }
+
+    /// Makes the files of a node that is found on this machine.
+    fn files(dir: &Path) -> Files {
+        let name = |text| Name::new(text).expect("a name");
+        let authority = Authority::create(&name("c"), Validity::days(2)).expect("made");
+        let hosts = [Ipv4Addr::LOCALHOST.to_string()];
+        let node = Who::Node(name("n1"));
+        let own = authority.issue(&node, "n1", &hosts, Validity::days(1)).expect("issued");
+        let write = |file: &str, text: &str| {
+            let path = dir.join(file);
+            std::fs::write(&path, text).expect("written");
+            path
+        };
+        Files {
+            ca: write("ca.pem", &authority.own().cert),
+            cert: write("n1.pem", &own.cert),
+            key: write("n1.key", &own.key),
+        }
+    }
+
+    /// The refusal comes as the first thing that is read: the handshake stood on this side.
+    #[tokio::test]
+    async fn a_refusal_is_remembered_until_the_address_is_dialled_again() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let files = files(dir.path());
+        let bare = ClientTls::open(&files.ca, None).expect("an authority");
+        let node = Tls::open_with(files, true).expect("a node's files");
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
+        let at = listener.local_addr().expect("an address");
+
+        let accepts = async {
+            let (stream, _) = listener.accept().await.expect("a connection");
+            node.accept_client(stream).await.map(|_| ())
+        };
+        let dials = async {
+            let stream = TcpStream::connect(at).await.expect("a connection");
+            let host = ServerName::from(at.ip());
+            bare.dial(host, stream).await.expect("the node's certificate is good")
+        };
+        let (accepted, secured) = tokio::join!(accepts, dials);
+        let found = accepted.expect_err("it shows no certificate");
+        assert_eq!(found.what, What::NoCertificate);
+
+        let (refusals, address) = (Refusals::default(), at.to_string());
+        let stream = Stream::Secret(Box::new(secured));
+        let mut heard = Heard::new(stream, address.clone(), refusals.clone());
+        assert_eq!(refusals.of(&address), None, "nothing has been read");
+        heard.read_u8().await.expect_err("refused");
+        let told = Fault { is_told: true, what: What::NoCertificate };
+        assert_eq!(refusals.of(&address), Some(told));
+        assert_eq!(refusals.of("127.0.0.1:1"), None, "another node has said nothing");
+        refusals.dialled("127.0.0.1:1");
+        assert!(refusals.of(&address).is_some(), "another connection changes nothing");
+        refusals.dialled(&address);
+        assert_eq!(refusals.of(&address), None, "it is about the connection before");
+    }
+}

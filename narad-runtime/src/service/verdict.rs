@@ -233,6 +233,30 @@ mod tests {
         assert_eq!(newer, Cause::Unknown);
     }
 
+    /// The API's description lists every cause there is and no other, each with who can help.
+    #[cfg(feature = "http")]
+    #[test]
+    fn every_cause_is_documented() {
+        let api = include_str!("../http/openapi.json");
+        let api: serde_json::Value = serde_json::from_str(api).expect("json");
+        let documented = &api["components"]["schemas"]["Cause"];
+        let mut listed = serde_json::from_value::<Vec<String>>(documented["enum"].clone())
+            .expect("a list of names");
+        let mut named: Vec<String> = Cause::ALL.iter().map(|cause| cause.code().into()).collect();
+        named.push(Cause::Unknown.code().into());
+        listed.sort_unstable();
+        named.sort_unstable();
+        assert_eq!(listed, named);
+        let text = documented["description"].as_str().expect("a text");
+        for name in named {
+            let start = format!("- `{name}`: ");
+            let line = text.lines().find_map(|line| line.strip_prefix(&start));
+            // What it means, and then who can help.
+            let sentences = line.map_or(0, |line| line.split(". ").count());
+            assert!(sentences >= 2, "{name} is not explained: {line:?}");
+        }
+    }
+
     #[test]
     fn a_verdict_is_read_back() {
         let all = [
