@@ -414,13 +414,12 @@ fn foreign(caller: &Caller, least: Role, peer: &Peer, headers: &HeaderMap) -> Op
              pages of others may have: ask for it by its address, or have tokens",
         );
     }
-    let is_foreign = match headers.get("sec-fetch-site").map(HeaderValue::as_bytes) {
-        Some(site) => site == b"cross-site" || site == b"same-site",
+    let is_foreign = if let Some(site) = headers.get("sec-fetch-site") {
+        site == "cross-site" || site == "same-site"
+    } else {
         // Browsers do not say it of a node that has no TLS and is on another machine.
-        None => {
-            let mut origins = headers.get_all(header::ORIGIN).iter().map(HeaderValue::as_bytes);
-            !origins.all(|origin| is_at(origin, host))
-        }
+        let mut origins = headers.get_all(header::ORIGIN).iter().map(HeaderValue::as_bytes);
+        !origins.all(|origin| is_at(origin, host))
     };
     (is_foreign && least > Role::Read)
         .then_some("a page of another origin may not change anything here")
