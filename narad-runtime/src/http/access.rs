@@ -233,6 +233,11 @@ impl Access {
         *self.tokens.write().unwrap_or_else(PoisonError::into_inner) = tokens.into();
     }
 
+    /// Whether somebody has a token here.
+    pub(crate) fn has_tokens(&self) -> bool {
+        !self.tokens().is_empty()
+    }
+
     /// Ends the audit log, if there is one: what is left of it is written. Blocks.
     pub fn close(&self) {
         if let Some(audit) = &self.audit {

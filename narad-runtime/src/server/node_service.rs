@@ -99,7 +99,7 @@ impl NodeService {
         Self { handle, broker, store, node, turn, ingress, topics, damages, steering }
     }
 
-    const fn tls(&self) -> Option<&ClientTls> {
+    pub(super) const fn tls(&self) -> Option<&ClientTls> {
         self.steering.tls.as_ref()
     }
 

@@ -21,18 +21,27 @@ impl Server {
     /// Takes over what has changed in the configuration, as far as that is possible without a restart.
     ///
     /// A changed policy is proposed to the cluster, only in what the file has changed: what operators
-    /// have turned since is theirs.
+    /// have turned since is theirs. Where there is no TLS, the last token goes only with a restart: a file
+    /// that is cut short has none either, and without one everybody would be an admin.
     pub async fn reload(&self, before: &Settings, after: &Settings) -> Reloaded {
         let mut done = Reloaded::default();
         let mut policy = Vec::new();
+        let tokens = after.auth.tokens.clone();
+        let would_open =
+            tokens.is_empty() && self.access.has_tokens() && self.service.tls().is_none();
         for change in changes(before, after) {
             match change.effect {
+                Effect::Now if would_open && change.key == "auth.tokens" => {
+                    done.waiting.push(change);
+                }
                 Effect::Now => done.taken.push(change),
                 Effect::Cluster => policy.push(change),
                 Effect::Restart => done.waiting.push(change),
             }
         }
-        self.access.replace(after.auth.tokens.clone());
+        if !would_open {
+            self.access.replace(tokens);
+        }
         if before.logging.filter != after.logging.filter
             && let Err(error) = crate::cli::refilter(&after.logging.filter)
         {

@@ -96,6 +96,16 @@ async fn a_configuration_is_taken_over_while_the_node_runs() {
     let options = ClientOptions { token: Some(secret), ..ClientOptions::default() };
     let known = Client::new(vec![addr.parse().unwrap()], options);
     assert_eq!(known.policy(Read::Barrier).await.unwrap().max_in_flight, 3);
+
+    // A file without tokens, such as one that is cut short, makes nobody an admin; nor does the next one.
+    let mut cut = after.clone();
+    cut.auth.tokens.clear();
+    let done = cluster.servers["n1"].reload(&after, &cut).await;
+    assert_eq!((keys(&done.taken), keys(&done.waiting)), (vec![], vec!["auth.tokens"]));
+    cluster.servers["n1"].reload(&cut, &cut).await;
+    let denied = client.policy(Read::Barrier).await.expect_err("still nobody is known");
+    assert_eq!(denied.code(), Some("unauthenticated"));
+    assert!(known.policy(Read::Barrier).await.is_ok());
 }
 
 /// What a node asks others, it asks in the name of whoever asks it.
