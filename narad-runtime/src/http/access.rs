@@ -234,6 +234,7 @@ impl Access {
     }
 
     /// Whether somebody has a token here.
+    #[cfg(feature = "cli")]
     pub(crate) fn has_tokens(&self) -> bool {
         !self.tokens().is_empty()
     }
