@@ -46,7 +46,7 @@ async fn whoever_of_two_dies_has_a_word(cluster: &mut Cluster) {
     move_is(cluster, at, "progressing", "", &["bytes_per_second"]).await;
 
     cluster.node("n4").kill();
-    let words = ["n4 is dead; n5 goes on serving", "planned anew by itself"];
+    let words = ["n4 is dead; n5 goes on serving", "narad cluster resume"];
     move_is(cluster, at, "waiting", "destination_dead", &words).await;
     let words = ["n4 is dead, and its disk alone holds 1 partitions", "start n4 again"];
     let view = cluster_is(cluster, "blocked", "owner_dead", &words).await;
