@@ -7,6 +7,7 @@ mod ingress;
 mod lives;
 mod plans;
 mod records;
+mod reports;
 mod speed;
 
 use std::collections::{BTreeMap, BTreeSet};
