@@ -98,6 +98,10 @@ impl Book {
     }
 }
 
+/// What is said of a node that a member has told so.
+pub(super) const TOLD_OUT: &str = "a member says that this node was removed from the cluster: see there, \
+                                   then it can be stopped and wiped";
+
 impl Directory for Book {
     fn address(&self, node: NodeId) -> Option<String> {
         let members = self.members.read().unwrap_or_else(PoisonError::into_inner);
@@ -116,10 +120,7 @@ impl Directory for Book {
 
     fn told_out(&self) {
         if !self.told_out.swap(true, Ordering::AcqRel) {
-            tracing::warn!(
-                "a member says that this node was removed from the cluster: see there, then it can be \
-                 stopped and wiped"
-            );
+            tracing::warn!("{TOLD_OUT}");
         }
     }
 

@@ -64,22 +64,37 @@ pub(super) fn ending(past: &PastMove) -> String {
 pub(super) struct Watched {
     /// By their partitions: which moves they are.
     known: BTreeMap<String, MoveId>,
+    /// Those that are over, how they ended not being known yet, and how often that was asked.
+    over: BTreeMap<String, (MoveId, u32)>,
 }
 
 impl Watched {
-    /// Notes what moves now. Returns those that do not any more, as far as anybody remembers them.
+    /// How often it is asked how a move ended: its destination may hear last that it has.
+    const ASKS_MAX: u32 = 4;
+
+    /// Notes what moves now. Returns those that do not any more, once anybody says how they ended.
     pub(super) async fn ended(&mut self, client: &Client, moves: &[MoveView]) -> Vec<PastMove> {
         let now: BTreeMap<String, MoveId> =
             moves.iter().map(|moved| (moved.place(), moved.move_id)).collect();
         let before = std::mem::replace(&mut self.known, now);
-        let is_over = |(place, _): &(&String, &MoveId)| !self.known.contains_key(*place);
-        if !before.iter().any(|known| is_over(&known)) {
+        let gone = before.into_iter().filter(|(place, id)| self.known.get(place) != Some(id));
+        self.over.extend(gone.map(|(place, id)| (place, (id, 0))));
+        if self.over.is_empty() {
             return Vec::new();
         }
         // Whoever cannot be told how they ended still sees that they did.
         let past = client.history(Read::Barrier).await.unwrap_or_default().moves;
-        let over: BTreeMap<&String, &MoveId> = before.iter().filter(is_over).collect();
-        let is_one = |past: &PastMove| over.get(&past.place()) == Some(&&past.move_id);
-        past.into_iter().filter(is_one).collect()
+        let is_one = |past: &PastMove| {
+            self.over.get(&past.place()).is_some_and(|(id, _)| *id == past.move_id)
+        };
+        let ended: Vec<PastMove> = past.into_iter().filter(is_one).collect();
+        for past in &ended {
+            self.over.remove(&past.place());
+        }
+        self.over.retain(|_, (_, asks)| {
+            *asks += 1;
+            *asks < Self::ASKS_MAX
+        });
+        ended
     }
 }

@@ -126,7 +126,11 @@ fn plain(
         said.keys().filter(|name| lines.iter().all(|line| line.name != **name)).cloned().collect();
     for name in gone {
         said.remove(&name);
-        let ending = endings.get(&name).map_or("over", String::as_str);
+        if !endings.contains_key(&name) {
+            desk.terminal.print(&format!("{name}: over"))?;
+        }
+    }
+    for (name, ending) in endings {
         desk.terminal.print(&format!("{name}: {ending}"))?;
     }
     Ok(())

@@ -7,6 +7,7 @@ use narad_core::metastore::{Assignment, Member, State, Status};
 use narad_core::node::Node;
 
 use super::advice::{self, Ends};
+use crate::server::book::TOLD_OUT;
 use crate::server::pace::Pace;
 use crate::service::{MemberStatus, MemberView, MoveView, Readiness, Role, Route, TopicView};
 
@@ -159,9 +160,7 @@ pub(super) fn removed() -> Readiness {
 
 /// Says that waiting is in vain, if a member is right.
 pub(super) fn told_out() -> Readiness {
-    let why = "a member says that this node was removed from the cluster: see there, then it can be \
-               stopped and wiped";
-    Readiness { removed: true, ..waiting(why) }
+    Readiness { removed: true, ..waiting(TOLD_OUT) }
 }
 
 /// Says that a node does not take part, and what it waits for.

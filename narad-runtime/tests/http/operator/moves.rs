@@ -58,6 +58,17 @@ async fn a_watch_ends_cleanly() {
         cluster.change(|state| drop(state.moves.pop()));
         // One barrier for what moves, one for how the other ended, and the next one after that.
         cluster.until(|state| state.barriers >= 4).await;
+        // Its destination hears late that it is over, and says so then.
+        cluster.change(|state| {
+            let move_id = moving().iter().find(|one| one.partition == 5).expect("it moved").move_id;
+            let outcome = MoveEnd::Cancelled;
+            let (frozen_us, predicted_us) = (0, None);
+            let one = past().moves.remove(0);
+            let late = PastMove { partition: 5, move_id, outcome, frozen_us, predicted_us, ..one };
+            state.shown.history.moves.push(late);
+        });
+        let seen = cluster.state().barriers;
+        cluster.until(|state| state.barriers >= seen + 4).await;
         cluster.change(|state| state.moves.clear());
         let seen = cluster.state().barriers;
         cluster.until(|state| state.barriers >= seen + 4).await;
@@ -70,6 +81,7 @@ async fn a_watch_ends_cleanly() {
         "orders/3 [narad-1 to narad-4, planned]: waiting: narad-1 does not answer narad-4",
         "orders/5 [narad-1 to narad-4, planned]: BLOCKED: the disk of narad-4 is full",
         "orders/5: over",
+        "orders/5: given up from narad-1 to narad-4 in 3 s",
         "orders/4: moved from narad-1 to narad-4 in 3 s, frozen for 8.2 ms (~9.0 ms)",
     ] {
         // However the terminal's lines are broken.
