@@ -21,6 +21,7 @@ use narad_core::ids::{LogIndex, NodeId};
 use prost::Message as _;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
+use tokio::task::JoinSet;
 
 use self::members::{Change, KeptRoster, Roster, Verdict};
 pub use self::members::{MembersError, Replicas};
@@ -67,6 +68,18 @@ impl Way {
 
     fn whom(&self, node: NodeId) -> Option<Whom> {
         self.roster().whom(node).cloned()
+    }
+
+    /// All that may be asked for something.
+    fn others(&self) -> Vec<Whom> {
+        self.roster().known().filter(|whom| whom.node != self.me).cloned().collect()
+    }
+
+    /// Asks another replica for a change of the replicas; `None` if it does not answer.
+    async fn change_at(&self, whom: &Whom, change: &Change) -> Option<Verdict> {
+        let message = Letter::Change(change.clone()).encode();
+        let passed = tokio::time::timeout(PATIENCE, self.peer.call(whom, message)).await;
+        Verdict::decode(&passed.ok()?.ok()?)
     }
 }
 
@@ -326,16 +339,34 @@ impl RaftMetastore {
         }
     }
 
-    /// Asks the leader; `None` if there is no answer.
+    /// Asks the leader, or everybody if none is known; `None` if there is no answer.
     async fn change_once(&self, change: &Change) -> Option<Verdict> {
-        let leader = match Self::change_here(&self.told, change.clone()).await? {
-            Verdict::NotLeader(Some(leader)) if leader != self.way.me => leader,
-            verdict => return Some(verdict),
-        };
-        let whom = self.way.whom(leader)?;
-        let message = Letter::Change(change.clone()).encode();
-        let passed = tokio::time::timeout(PATIENCE, self.way.peer.call(&whom, message)).await;
-        Verdict::decode(&passed.ok()?.ok()?)
+        match Self::change_here(&self.told, change.clone()).await? {
+            Verdict::NotLeader(Some(leader)) if leader != self.way.me => {
+                let whom = self.way.whom(leader)?;
+                self.way.change_at(&whom, change).await
+            }
+            // Who was taken out and has not heard of it never knows a leader again.
+            Verdict::NotLeader(_) => Some(self.change_anywhere(change).await),
+            verdict => Some(verdict),
+        }
+    }
+
+    /// Asks all others at once, and takes the first answer that says something: only a leader's does,
+    /// and that of one who knows that this replica was taken out.
+    async fn change_anywhere(&self, change: &Change) -> Verdict {
+        let mut asked = JoinSet::new();
+        for whom in self.way.others() {
+            let (way, change) = (Arc::clone(&self.way), change.clone());
+            asked.spawn(async move { way.change_at(&whom, &change).await });
+        }
+        while let Some(answer) = asked.join_next().await {
+            match answer {
+                Ok(None | Some(Verdict::NotLeader(_))) | Err(_) => {}
+                Ok(Some(verdict)) => return verdict,
+            }
+        }
+        Verdict::NotLeader(None)
     }
 
     async fn change_here(told: &Sender<Told>, change: Change) -> Option<Verdict> {

@@ -1,15 +1,18 @@
 //! The default metastore passes the battery, with three replicas, and carries a move.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use narad_core::ids::{LogIndex, Name, NodeId, PartitionId};
-use narad_core::node::Ask;
+use narad_core::node::{Ask, CallFault};
 use narad_runtime::conformance::{self, MetastoreRig};
 use narad_runtime::embed::memory::{MemoryPeer, MemoryStore};
-use narad_runtime::embed::{MembersError, Metastore, Narad, Proposed, RaftMetastore, Update, Whom};
+use narad_runtime::embed::{
+    Inbound, MembersError, Metastore, Narad, Peer, Proposed, RaftMetastore, Update, Whom,
+};
 use narad_runtime::raft::{MemStore, RedbStore};
 
 fn whom(n: u64) -> Whom {
@@ -131,6 +134,58 @@ async fn a_replica_joins_one_is_killed_and_two_are_taken_out() {
     // Who has left is told so, and decides nothing.
     replicas[0].remove(NodeId(1)).await.expect("it is so");
     assert!(!matches!(replicas[0].propose("three".into()).await, Proposed::Applied(_)));
+}
+
+/// Hears nobody once it is deaf; what it says itself arrives, and is answered.
+#[derive(Debug)]
+struct Deaf(MemoryPeer, Arc<AtomicBool>);
+
+#[async_trait]
+impl Peer for Deaf {
+    async fn start(&self, inbound: Inbound) -> Result<(), String> {
+        let deaf = Arc::clone(&self.1);
+        let (inbound, reachable) =
+            Inbound::to_function(inbound.me().clone(), move |from, message| {
+                let heard = (!deaf.load(Ordering::Relaxed)).then(|| inbound.clone());
+                async move { heard?.answer(from, message).await }
+            });
+        // For as long as the test runs.
+        std::mem::forget(reachable);
+        self.0.start(inbound).await
+    }
+
+    async fn call(&self, to: &Whom, message: Bytes) -> Result<Bytes, CallFault> {
+        self.0.call(to, message).await
+    }
+}
+
+/// R89: who was taken out and has not heard of it asks everybody, since it knows no leader any more.
+#[tokio::test]
+async fn who_missed_its_removal_learns_of_it_when_it_asks() {
+    let (network, deaf) = (MemoryPeer::default(), Arc::new(AtomicBool::new(false)));
+    let mut replicas = Vec::new();
+    for voter in voters() {
+        let deaf = if voter.node == NodeId(1) { Arc::clone(&deaf) } else { Arc::default() };
+        let (store, peer) = (MemStore::new(voter.node), Deaf(network.another(), deaf));
+        let started = RaftMetastore::start(voter.node, voters(), 1, store, peer).await;
+        replicas.push(started.expect("it starts"));
+    }
+    let mut pause = tokio::time::interval(Duration::from_millis(20));
+    while replicas[1].barrier().await.is_none() {
+        pause.tick().await;
+    }
+    deaf.store(true, Ordering::Relaxed);
+    replicas[1].remove(NodeId(1)).await.expect("two of three are there");
+    let nobody_leads = |proposed| match proposed {
+        Proposed::Rejected { reason } => reason == "there is no leader now",
+        _ => false,
+    };
+    while !nobody_leads(replicas[0].propose("one".into()).await) {
+        pause.tick().await;
+    }
+    replicas[0].remove(NodeId(1)).await.expect("it is so");
+    let learner = replicas[0].add_learner(whom(4)).await;
+    assert!(matches!(learner, Err(MembersError::Refused { .. })), "{learner:?}");
 }
 
 /// A replica that has joined is started again, and knows from its own log where the others are.

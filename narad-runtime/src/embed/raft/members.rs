@@ -160,6 +160,12 @@ impl Roster {
         whom.filter(|_| !self.removed.contains(&node))
     }
 
+    /// All that are known and were not taken out.
+    pub(super) fn known(&self) -> impl Iterator<Item = &Whom> {
+        let nodes: BTreeSet<&NodeId> = self.given.keys().chain(self.recorded.keys()).collect();
+        nodes.into_iter().filter_map(|node| self.whom(*node))
+    }
+
     pub(super) fn was_removed(&self, node: NodeId) -> bool {
         self.removed.contains(&node)
     }
