@@ -6,6 +6,7 @@
 //! they are reached.
 
 pub(super) mod decoders;
+mod letter;
 mod members;
 mod replica;
 
@@ -23,6 +24,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
+use self::letter::Letter;
 use self::members::{Change, KeptRoster, Roster, Verdict};
 pub use self::members::{MembersError, Replicas};
 use self::replica::{Asked, Kept, NotLeader, Replica, Told, load};
@@ -33,12 +35,6 @@ use crate::raft::{Loaded, Raft, RaftConfig, RaftError, RaftStore};
 
 /// How long a call may take.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// What a message between replicas begins with: it is one of Raft's.
-const RAFT: u8 = 0;
-/// It is a proposal that is passed on.
-const PROPOSE: u8 = 1;
-/// It is a change of the replicas that is passed on.
-const CHANGE: u8 = 2;
 
 /// A replica of a metastore, on a thread of its own, until it is dropped.
 pub struct RaftMetastore {
@@ -463,42 +459,4 @@ fn answer_removed(from: NodeId, message: Bytes) -> Option<Bytes> {
         }
         Letter::Raft(_) => None,
     }
-}
-
-/// What a replica says to another one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Letter {
-    /// A message of Raft.
-    Raft(Bytes),
-    /// A proposal that is passed on.
-    Propose(Bytes),
-    /// A change of the replicas that is passed on.
-    Change(Change),
-}
-
-impl Letter {
-    fn decode(mut bytes: Bytes) -> Option<Self> {
-        let kind = *bytes.first()?;
-        let rest = bytes.split_off(1);
-        match kind {
-            RAFT => Some(Self::Raft(rest)),
-            PROPOSE => Some(Self::Propose(rest)),
-            CHANGE => Some(Self::Change(Change::decode(rest)?.0)),
-            _ => None,
-        }
-    }
-
-    fn encode(&self) -> Bytes {
-        match self {
-            Self::Raft(bytes) => framed(RAFT, bytes),
-            Self::Propose(record) => framed(PROPOSE, record),
-            Self::Change(change) => framed(CHANGE, &change.encode(&[])),
-        }
-    }
-}
-
-fn framed(kind: u8, bytes: &[u8]) -> Bytes {
-    let mut message = vec![kind];
-    message.extend_from_slice(bytes);
-    message.into()
 }

@@ -6,9 +6,10 @@ use bytes::Bytes;
 use narad_core::ids::NodeId;
 use prost::Message as _;
 
+use super::letter::Letter;
+use super::lock;
 use super::members::{Roster, Verdict};
 use super::replica::Kept;
-use super::{Letter, lock};
 use crate::embed::memory::MemoryMetastore;
 use crate::raft::Configuration;
 

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use narad_core::ids::{Name, NodeId};
 use prost::Message as _;
 
+use super::letter::framed;
 use crate::embed::Whom;
 use crate::raft::{Configuration, ConfigureError, MemberChange, ProposeError, Role, Status};
 
@@ -104,7 +105,7 @@ impl Verdict {
             Self::Later(reason) => (2, reason.as_str()),
             Self::Refused(reason) => (3, reason.as_str()),
         };
-        super::framed(kind, reason.as_bytes())
+        framed(kind, reason.as_bytes())
     }
 
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {

@@ -11,8 +11,9 @@ use prost::Message as _;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
+use super::letter::{RAFT, framed};
 use super::members::{Change, KeptRoster, Roster, Verdict};
-use super::{PATIENCE, RAFT, RaftMetastoreError, Way, framed};
+use super::{PATIENCE, RaftMetastoreError, Way};
 use crate::embed::memory::MemoryMetastore;
 use crate::raft::{
     Committed, Configuration, ConfigurationChange, Outgoing, Output, Raft, RaftStore, ReadId,
