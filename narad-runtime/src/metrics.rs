@@ -25,6 +25,7 @@
 //!
 //! Counters begin again at zero, as such servers expect.
 
+mod classic;
 mod register;
 
 #[cfg(test)]
@@ -55,6 +56,42 @@ use crate::node_loop::Observer;
 
 /// The content type of [`Metrics::text`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// How a scrape is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// In the text format of `OpenMetrics`.
+    OpenMetrics,
+    /// In the older text format of Prometheus, which every scraper reads.
+    Classic,
+}
+
+impl Format {
+    /// Chooses what an `Accept` header asks for: the older format, unless it names the newer one.
+    pub fn accepted(accept: &str) -> Self {
+        if accept.contains("application/openmetrics-text") {
+            Self::OpenMetrics
+        } else {
+            Self::Classic
+        }
+    }
+
+    /// Returns its content type.
+    pub const fn content_type(self) -> &'static str {
+        match self {
+            Self::OpenMetrics => CONTENT_TYPE,
+            Self::Classic => "text/plain; version=0.0.4; charset=utf-8",
+        }
+    }
+
+    /// Writes in it what is in the text format of `OpenMetrics`.
+    pub fn write(self, open: String) -> String {
+        match self {
+            Self::OpenMetrics => open,
+            Self::Classic => classic::classic(&open),
+        }
+    }
+}
 
 /// How something ended.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]

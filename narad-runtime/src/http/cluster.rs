@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -13,6 +13,7 @@ use super::Api;
 use super::error::{ApiError, Code};
 use super::query::{Path, Query};
 use super::request::{ReadQuery, Upload, from_json};
+use crate::metrics::Format;
 
 /// Answers as long as the process serves at all.
 pub(super) async fn health() -> Json<Value> {
@@ -33,10 +34,17 @@ pub(super) async fn readiness(State(api): State<Arc<Api>>) -> Result<Json<Value>
     Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, Code::NotReady, waiting))
 }
 
-/// Answers in the text format of `OpenMetrics`.
-pub(super) async fn metrics(State(api): State<Arc<Api>>) -> Result<Response, ApiError> {
-    let text = api.service.metrics().await?;
-    Ok(([(header::CONTENT_TYPE, crate::metrics::CONTENT_TYPE)], text).into_response())
+/// Answers in the text format of `OpenMetrics` if that is asked for, else in the older one.
+pub(super) async fn metrics(
+    State(api): State<Arc<Api>>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let mut accept = headers.get_all(header::ACCEPT).iter().filter_map(|kind| kind.to_str().ok());
+    let is_open = |kind| Format::accepted(kind) == Format::OpenMetrics;
+    let format = if accept.any(is_open) { Format::OpenMetrics } else { Format::Classic };
+    let text = format.write(api.service.metrics().await?);
+    let headers = [(header::CONTENT_TYPE, format.content_type()), (header::VARY, "accept")];
+    Ok((headers, text).into_response())
 }
 
 pub(super) async fn members(

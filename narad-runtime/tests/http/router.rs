@@ -121,10 +121,18 @@ async fn the_page_needs_nothing_from_elsewhere() {
 #[tokio::test]
 async fn a_scrape_is_answered_as_text() {
     let (_cluster, router) = cluster();
-    let reply = ask(&router, "GET", "/metrics", "").await;
-    assert_eq!(reply.status, StatusCode::OK);
-    let kind = reply.headers[header::CONTENT_TYPE].to_str().expect("text");
-    assert!(kind.starts_with("application/openmetrics-text; version=1.0.0"), "{kind}");
+    let (open, older) =
+        ("application/openmetrics-text; version=1.0.0", "text/plain; version=0.0.4");
+    let prometheus = format!("{open};q=0.5,{older};q=0.4,*/*;q=0.1");
+    for (accept, kind) in [(None, older), (Some("*/*"), older), (Some(prometheus.as_str()), open)] {
+        let headers: Vec<(&str, &str)> =
+            accept.map(|kinds| ("accept", kinds)).into_iter().collect();
+        let reply = send_with(&router, "GET", "/metrics", &headers, "").await;
+        assert_eq!(reply.status, StatusCode::OK);
+        let found = reply.headers[header::CONTENT_TYPE].to_str().expect("text");
+        assert!(found.starts_with(kind), "{accept:?}: {found}");
+        assert_eq!(reply.headers[header::VARY], "accept");
+    }
 }
 
 const DRAIN: &str = "/v1/cluster/members/narad-4/decommission";
