@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::Request;
+use axum::http::{Version, header};
 use axum::response::{IntoResponse, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -174,6 +175,10 @@ where
             if spare && !serves_in_spare(request.uri().path()) {
                 return Ok(full());
             }
+            if !names_its_host(&request) {
+                let error = "a request of HTTP/1.1 has exactly one Host header (RFC 9112, 3.2)";
+                return Ok(ApiError::bad_request(error).into_response());
+            }
             let is_encrypted = peer.encrypted;
             request.extensions_mut().insert(peer);
             let mut response = router.oneshot(request).await?;
@@ -183,6 +188,12 @@ where
             Ok(response)
         })
     }
+}
+
+/// Whether a request says once whom it is meant for, as its version of HTTP demands.
+fn names_its_host<B>(request: &Request<B>) -> bool {
+    let named = request.headers().get_all(header::HOST).iter().count();
+    named == 1 || (request.version() != Version::HTTP_11 && named == 0)
 }
 
 /// Whether something is served while every ordinary place is taken.
@@ -195,6 +206,6 @@ fn serves_in_spare(path: &str) -> bool {
 fn full() -> Response {
     let mut response = ApiError::from(ServiceError::Busy).into_response();
     let close = axum::http::HeaderValue::from_static("close");
-    response.headers_mut().insert(axum::http::header::CONNECTION, close);
+    response.headers_mut().insert(header::CONNECTION, close);
     response
 }

@@ -51,6 +51,12 @@ async fn what_is_no_request_is_told_so_in_the_one_shape() {
             400,
             "bad_request",
         ),
+        (get("/healthz HTTP/1.1\r\nconnection: close".to_owned()), 400, "bad_request"),
+        (
+            get("/healthz HTTP/1.1\r\nhost: a\r\nhost: b\r\nconnection: close".to_owned()),
+            400,
+            "bad_request",
+        ),
         (get(format!("/{} HTTP/1.1\r\nhost: a", long(70_000))), 414, "too_large"),
         (get(format!("/healthz HTTP/1.1\r\nx: {}", long(1 << 20))), 431, "too_large"),
         (get(format!("/healthz HTTP/1.1\r\n{many}host: a")), 431, "too_large"),
