@@ -130,8 +130,6 @@ fn drawn_scenarios_leave_nothing_out() {
     let meant = [
         "start",
         "crash-after",
-        "restart",
-        "save-disk",
         "resume",
         "heal",
         "clock-jump",

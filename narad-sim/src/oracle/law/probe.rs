@@ -171,7 +171,9 @@ impl Probes {
             return row.lineage[at].data;
         }
         let burned = row.burned.unwrap_or(AttemptNo { incarnation: Incarnation(1), n: 1 });
-        let n = u32::try_from(self.above(u64::from(burned.n))).unwrap_or(1);
+        // Well below the floor, too: what asks late must not lower it.
+        let floor = if self.one_in(6) { burned.n.saturating_sub(2) } else { burned.n };
+        let n = u32::try_from(self.above(u64::from(floor))).unwrap_or(1);
         let no = AttemptNo { incarnation: burned.incarnation, n };
         Attempt { move_id: MoveId(self.about(row.move_id.0)), destination: by, no }
     }

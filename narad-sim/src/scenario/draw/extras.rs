@@ -10,7 +10,8 @@ use crate::scenario::{Action, Bytes, Chance, Files, Label};
 impl Draft<'_> {
     /// Quarantines that end, losses that are declared, damage that is given up, topics that go when
     /// a copy of them has just been set aside, acknowledgements of what nobody has seen, words and
-    /// thaws that come when the world has moved on.
+    /// thaws that come when the world has moved on, reports that are lost, a salvage that fails,
+    /// disks that are set back.
     pub(super) fn extras(&mut self) {
         let likely = |leans: bool, percent: u64| if leans { percent * 2 } else { percent };
         if self.dice.happens(likely(self.leans(Bias::Disk), 35)) {
@@ -39,6 +40,19 @@ impl Draft<'_> {
         if self.dice.happens(if self.leans(Bias::Membership) { 50 } else { 5 }) {
             self.gadgets += 1;
             gadget::word_of_an_earlier_life(self);
+        }
+        if self.dice.happens(if self.leans(Bias::Death) { 25 } else { 5 }) {
+            self.gadgets += 1;
+            gadget::untold(self);
+        }
+        let leans = self.leans(Bias::Death) || self.leans(Bias::Disk);
+        if self.dice.happens(if leans { 25 } else { 8 }) {
+            self.gadgets += 1;
+            gadget::refused_at_first(self);
+        }
+        if self.dice.happens(if self.leans(Bias::Disk) { 25 } else { 5 }) {
+            self.gadgets += 1;
+            gadget::staged_again(self);
         }
     }
 
@@ -93,18 +107,23 @@ impl Draft<'_> {
         }
     }
 
-    /// Records that rot at their owner, and that an operator gives up.
+    /// Records that rot at their owner, which may start again before an operator gives them up.
     fn given_up(&mut self) {
         let (partition, when) = (self.partition(), self.moment());
         let rot = Action::Rot {
             node: Who::Owner(partition.clone()),
             what: Files::Live,
             partition: Some(partition.clone()),
-            position: Chance(*self.dice.pick(&[0.5, 0.9, 0.1])),
+            position: Chance(*self.dice.pick(&[0.5, 0.9, 0.1, 0.99])),
             bytes: Bytes(*self.dice.pick(&[1, 100, 3_000])),
         };
         let rotten = format!("{}-to-skip", self.label("rot"));
         self.push(Step::new(when, rot).labelled(&rotten));
+        if self.dice.happens(50) {
+            let (node, lasting) = (Who::Owner(partition.clone()), Some(self.lasting()));
+            let soon = since(&rotten, self.dice.millis_by_100(0, 400));
+            self.push(Step::new(soon, Action::Kill { node, lasting }));
+        }
         let gap = self.dice.millis_by_100(500, 5_000);
         let every = self.dice.secs(1, 4);
         let mut skip = Step::new(since(&rotten, gap), Action::Skip { partition, node: None });

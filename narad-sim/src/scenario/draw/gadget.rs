@@ -1,5 +1,6 @@
 //! Schedules of several steps that have broken designs like this one.
 
+mod alone;
 mod death;
 mod disk;
 mod hunted;
@@ -11,6 +12,7 @@ use super::strike::{AT_DESTINATION, AT_SOURCE, Blow, IN_LOG};
 use super::{Bias, Draft};
 use crate::scenario::{Step, Via};
 
+pub(super) use alone::{refused_at_first, staged_again, untold};
 pub(super) use hunted::promoted;
 pub(super) use slow::{thaw_of_a_past_life, word_of_an_earlier_life, word_of_who_leads};
 
