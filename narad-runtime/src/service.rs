@@ -336,6 +336,9 @@ pub struct MemberView {
     /// that answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
+    /// The bytes that its disk still takes; told as [`bytes`](Self::bytes) are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub free_bytes: Option<u64>,
 }
 
 /// Whether a member lives.

@@ -1,4 +1,4 @@
-//! Durations as people write them.
+//! Durations and numbers as people write them.
 
 use std::time::Duration;
 
@@ -20,4 +20,11 @@ pub(crate) fn split(text: &str) -> Option<(u64, &str)> {
     let digits = text.find(|c: char| !c.is_ascii_digit())?;
     let (number, unit) = text.split_at(digits);
     Some((number.parse().ok()?, unit.trim_start()))
+}
+/// Returns `noun` for one, and with an s for any other number.
+pub(crate) fn counted(number: impl Into<u64>, noun: &str) -> String {
+    match number.into() {
+        1 => format!("1 {noun}"),
+        number => format!("{number} {noun}s"),
+    }
 }

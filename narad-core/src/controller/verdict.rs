@@ -36,7 +36,7 @@ use alloc::vec::Vec;
 
 use super::preflight::{self, Blocker};
 use super::stopping::Life;
-use crate::ids::NodeId;
+use crate::ids::{ByteCount, NodeId};
 use crate::metastore::{State, Status};
 
 /// How something that takes time is doing, as far as that decides about others.
@@ -301,6 +301,17 @@ impl Loss {
             Self::Missed => Course::Waits,
         }
     }
+}
+
+/// What a disk has to have left for a node to take anything in: 2 MiB, of which the replicated log may
+/// use some before anybody looks again.
+const ROOM_MIN: ByteCount = ByteCount(2 << 20);
+
+/// Says whether a disk with so much room left counts as full: its node takes in neither records nor
+/// decisions, however well it is otherwise, until somebody frees space.
+#[must_use]
+pub const fn is_full(free: ByteCount) -> bool {
+    free.0 < ROOM_MIN.0
 }
 
 /// What is not about any one member or move.

@@ -412,8 +412,3 @@ fn path(path: &str, stale: bool) -> String {
 fn encoded(text: &str) -> impl std::fmt::Display {
     percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC)
 }
-
-/// Returns `noun` for one, and with an s for any other number.
-fn counted(number: u64, noun: &str) -> String {
-    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
-}

@@ -194,14 +194,14 @@ mod tests {
 
     #[test]
     fn long_lines_are_broken_between_words_and_commands_are_not() {
-        let text = "n3 is dead, and its disk alone holds 1 partitions; start n3 again; if it never \
+        let text = "n3 is dead, and its disk alone holds 1 partition; start n3 again; if it never \
                     comes back, give them up one by one: narad cluster declare-lost";
         let shown = folded(text, 80);
         let lines: Vec<&str> = shown.lines().collect();
         assert_eq!(
             lines,
             [
-                "n3 is dead, and its disk alone holds 1 partitions; start n3 again;",
+                "n3 is dead, and its disk alone holds 1 partition; start n3 again;",
                 "  if it never comes back, give them up one by one: narad cluster declare-lost",
             ]
         );

@@ -25,6 +25,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::join_all;
+use narad_core::controller::verdict::is_full;
 use narad_core::dispatch::Route as Way;
 use narad_core::ids::{Epoch, NodeId, PartitionId};
 use narad_core::metastore::Applied;
@@ -130,12 +131,10 @@ impl NodeService {
     /// Refuses to write more into the replicated log while this node's disk is full: a log that cannot
     /// be written ends the node.
     async fn check_room(&self) -> Result<(), ServiceError> {
-        /// What the log may take before anybody looks again, in bytes.
-        const ROOM_MIN: u64 = 2 << 20;
         let store = self.store();
         let free = blocking(move || store.free_bytes()).await?;
         match free {
-            Ok(free) if free.0 < ROOM_MIN => Err(ServiceError::DiskFull),
+            Ok(free) if is_full(free) => Err(ServiceError::DiskFull),
             Ok(_) => Ok(()),
             Err(error) => Err(salvage::store_error(&error)),
         }

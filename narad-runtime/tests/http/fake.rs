@@ -205,6 +205,7 @@ pub(crate) fn member(id: &str, node: u64) -> MemberView {
         inbound_moves: 0,
         outbound_moves: 0,
         bytes: None,
+        free_bytes: None,
     }
 }
 

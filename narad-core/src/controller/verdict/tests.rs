@@ -125,6 +125,14 @@ fn a_move_without_a_slot_is_blocked() {
 }
 
 #[test]
+fn a_disk_is_full_before_nothing_is_left() {
+    assert_eq!(
+        [0, (2 << 20) - 1, 2 << 20].map(|free| is_full(ByteCount(free))),
+        [true, true, false]
+    );
+}
+
+#[test]
 fn of_a_whole_cluster_the_worst_is_told() {
     use Course::{Blocked, GoesOn, Over, Waits};
 

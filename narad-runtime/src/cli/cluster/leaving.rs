@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use super::Desk;
 use super::watch::{Board, Line, PAUSE, passing};
 use super::words::lasts;
-use super::{Desk, counted};
 use crate::cli::table::{bytes, render};
 use crate::cli::{ExitCode, Failure};
 use crate::service::{BlockerView, Cause, DrainView, MemberStatus, PreflightView, Verdict};
+use crate::units::counted;
 
 /// Cancels the decommission of these members.
 pub(super) async fn cancel(desk: &mut Desk<'_>, ids: &[String]) -> Result<(), Failure> {

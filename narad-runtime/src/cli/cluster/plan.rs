@@ -4,10 +4,11 @@ use std::fmt::Write as _;
 
 use super::watch::{Board, Line, PAUSE, passing};
 use super::words::{delta, lasts};
-use super::{Desk, counted, encoded, leaving, show as tables};
+use super::{Desk, encoded, leaving, show as tables};
 use crate::cli::table::{bytes, render};
 use crate::cli::{ExitCode, Failure};
 use crate::service::{ExplainView, PlanView, Read};
+use crate::units::counted;
 
 const PATH: &str = "/v1/cluster/plan";
 
@@ -136,7 +137,7 @@ fn summary(plan: &PlanView) -> String {
     }
     let mut text = format!(
         "{} and no fewer: {} now, {} later, {} once they have arrived; {} under way already",
-        counted(plan.moves_min.into(), "move"),
+        counted(plan.moves_min, "move"),
         plan.moves.iter().filter(|one| one.starts).count(),
         plan.moves.iter().filter(|one| !one.starts).count(),
         plan.waiting,

@@ -3,9 +3,10 @@
 use std::fmt::Write as _;
 
 use super::words::verdict;
-use super::{Desk, counted, path, show};
+use super::{Desk, path, show};
 use crate::cli::{ExitCode, Failure};
 use crate::service::{ClusterView, MemberStatus, QuorumView};
+use crate::units::counted;
 
 /// Shows the cluster; without a leader what one node knows, with the exit code that says so.
 pub(super) async fn show(desk: &mut Desk<'_>, stale: bool, check: bool) -> Result<(), Failure> {

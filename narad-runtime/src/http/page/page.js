@@ -38,6 +38,7 @@ function bytes(count) {
   return `${at === 0 || count >= 100 ? Math.round(count) : count.toFixed(1)} ${units[at]}`;
 }
 
+const told = (value) => value !== undefined && value !== null;
 const seconds = (s) => s < 90 ? `${Math.ceil(s)} s` : s < 5400 ? `${Math.round(s / 60)} min` : `${Math.round(s / 3600)} h`;
 const many = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
 
@@ -80,7 +81,7 @@ function said(verdict) {
   switch (verdict.state) {
     case "progressing": {
       const { bytes: done, bytes_total: total, bytes_per_second: rate, eta_ms: eta } = verdict;
-      const left = eta === undefined || eta === null ? "" : `, ${seconds(eta / 1000)} left`;
+      const left = told(eta) ? `, ${seconds(eta / 1000)} left` : "";
       return ["good", `${bytes(done)} of ${bytes(total)}${rate ? ` at ${bytes(rate)}/s` : ""}${left}`];
     }
     case "waiting": return ["warn", `waits: ${verdict.reason}; ${verdict.who}`];
@@ -147,7 +148,8 @@ function nodeItem(member, owned, leaving) {
     el("div", { class: "dots", role: "img", "aria-label": many(owned.length, "partition") }, ...shown),
     el("p", { class: "load", text: [
       many(member.owned_partitions, "partition"),
-      member.bytes === undefined || member.bytes === null ? undefined : bytes(member.bytes),
+      told(member.bytes) ? bytes(member.bytes) : undefined,
+      told(member.free_bytes) ? `${bytes(member.free_bytes)} free` : undefined,
       flows || undefined,
     ].filter(Boolean).join(" · ") }));
 }

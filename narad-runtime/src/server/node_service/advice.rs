@@ -11,6 +11,7 @@ use narad_core::mover::{Progress, Waiting};
 use narad_core::{peer, promote};
 
 use crate::service::{BlockerView, Cause, MoveView, StopReason, Verdict};
+use crate::units::counted;
 
 /// The names of a move's ends, as people know them.
 #[derive(Clone, Copy, Debug)]
@@ -407,7 +408,7 @@ pub(super) fn of_blocker(blocker: Blocker, member: &str) -> Advice {
         ),
         Blocker::BelowMinVoters { left, min_voters } => Advice::needed(
             Cause::BelowMinVoters,
-            format!("{left} voters would be left, but min_voters is {min_voters}"),
+            format!("{} would be left, but min_voters is {min_voters}", counted(left, "voter")),
             "let another node join first, or lower it: narad cluster policy set min_voters=N",
         ),
         Blocker::NoHealthyMajority { healthy, left } => Advice::needed(
@@ -417,12 +418,12 @@ pub(super) fn of_blocker(blocker: Blocker, member: &str) -> Advice {
         ),
         Blocker::NoReceivers { owned } => Advice::needed(
             Cause::NoReceivers,
-            format!("no other member can take the {owned} partitions of {member}"),
+            format!("no other member can take what {member} has: {}", counted(owned, "partition")),
             "let a node join first, or cancel another decommission",
         ),
         Blocker::OwnerDead { owned } => Advice::needed(
             Cause::OwnerDead,
-            format!("{member} is dead, and its disk alone holds {owned} partitions"),
+            format!("{member} is dead, and its disk alone holds {}", counted(owned, "partition")),
             format!(
                 "start {member} again; if it never comes back, give them up one by one: narad \
                  cluster declare-lost"
@@ -430,7 +431,7 @@ pub(super) fn of_blocker(blocker: Blocker, member: &str) -> Advice {
         ),
         Blocker::Pinned { pinned } => Advice::needed(
             Cause::Pinned,
-            format!("{pinned} partitions are pinned to {member}"),
+            format!("{} pinned to {member}", counted(pinned, "partition")),
             "unpin them, or move them to another member: narad cluster unpin, narad cluster move",
         ),
     }

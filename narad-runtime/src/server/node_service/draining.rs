@@ -10,6 +10,7 @@ use super::NodeService;
 use super::advice::{Advice, NOBODY, of_blocker};
 use super::gather::Told;
 use crate::service::{Cause, DrainView, MemberStatus, MoveView, Read, ServiceError, Verdict};
+use crate::units::counted;
 
 /// What is known of a member, leaving or not.
 #[derive(Clone, Debug)]
@@ -93,19 +94,23 @@ impl Leaver {
             Step::Blocked(blocker) => of_blocker(blocker, name.as_str()),
             Step::OwnerDead { partitions } => owner_dead(name, partitions),
             Step::Pinned { partitions } => {
-                let reason = format!("{partitions} partitions are pinned to {name}");
+                let reason = format!("{} pinned to {name}", counted(partitions, "partition"));
                 let remedy = "unpin them, or move them to another member: narad cluster unpin, \
                               narad cluster move";
                 Advice::needed(Cause::Pinned, reason, remedy)
             }
-            Step::Paused { partitions } => paused(&format!("{partitions} partitions of {name}")),
+            Step::Paused { partitions } => {
+                paused(&format!("{} of {name}", counted(partitions, "partition")))
+            }
             Step::Slots { partitions } => {
-                let reason = format!("{partitions} partitions of {name} wait for a free slot");
+                let what = counted(partitions, "partition");
+                let reason = format!("{what} of {name} will move once a slot is free");
                 let who = "nobody needs to; more at once: narad cluster policy set max_in_flight=N";
                 Advice::passes(Cause::Slots, reason, who)
             }
             Step::Inbound { partitions } => {
-                let reason = format!("{partitions} partitions were on their way to {name}");
+                let reason =
+                    format!("{} had been sent to {name}", counted(partitions, "partition"));
                 let who = "nobody needs to: they are sent elsewhere by themselves";
                 Advice::passes(Cause::Inbound, reason, who)
             }
@@ -118,12 +123,13 @@ impl Leaver {
                 Advice::needed(Cause::MemberDead, reason, remedy)
             }
             Step::Backlog { records } => {
-                let reason = format!("{records} records that {name} has accepted are on their way");
+                let records = counted(records, "record");
+                let reason = format!("{name} has yet to hand out {records} that it accepted");
                 Advice::passes(Cause::Backlog, reason, OWNERS)
             }
             Step::LeftBehind { partitions } => {
-                let reason =
-                    format!("{name} holds records of {partitions} partitions that only it has");
+                let of = counted(partitions, "partition");
+                let reason = format!("{name} holds records of {of} that only it has");
                 Advice::passes(Cause::Backlog, reason, OWNERS)
             }
             Step::Retiring => {
@@ -145,7 +151,8 @@ const OWNERS: &str = "the owners that they are for: narad cluster status shows w
 
 /// Says that a dead member alone has something.
 pub(super) fn owner_dead(name: &Name, partitions: u64) -> Advice {
-    let reason = format!("{name} is dead, and its disk alone holds {partitions} partitions");
+    let held = counted(partitions, "partition");
+    let reason = format!("{name} is dead, and its disk alone holds {held}");
     let remedy = format!(
         "start {name} again; if it never comes back, give them up one by one: narad cluster \
          declare-lost"
@@ -160,7 +167,7 @@ pub(super) fn course_of_move(moved: &MoveView) -> Course {
 
 /// Says that nothing new begins.
 pub(super) fn paused(what: &str) -> Advice {
-    let reason = format!("moves are paused: {what} wait");
+    let reason = format!("moves are paused, and with them {what}");
     Advice::passes(Cause::Paused, reason, "an operator: narad cluster resume")
 }
 

@@ -19,6 +19,7 @@ use crate::service::{
     BlockerView, Cause, PlanView, PlannedView, PreflightView, Read, ReceiverView, ServiceError,
     ShareView, StaysView,
 };
+use crate::units::counted;
 
 /// How long the leader may take to plan.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -127,7 +128,8 @@ fn warnings(names: &Names, inbound: &[(NodeId, usize)], paused: bool) -> Vec<Str
     let mut warnings = Vec::new();
     for (node, moves) in inbound.iter().filter(|(_, moves)| *moves > 0) {
         let name = names.member(*node);
-        warnings.push(format!("{moves} moves to {name} are given up and planned anew"));
+        let moves = counted(*moves as u64, "move");
+        warnings.push(format!("{moves} to {name} will be given up and planned anew"));
     }
     if paused {
         warnings.push("moves are paused: nothing leaves before narad cluster resume".to_owned());

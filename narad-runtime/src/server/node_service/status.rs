@@ -2,8 +2,8 @@
 
 use narad_core::controller::limits;
 use narad_core::controller::stopping::{Life, Quorum};
-use narad_core::controller::verdict::{Course, Loss, Matter, Told as WhatIsTold, Whole};
-use narad_core::ids::{Name, NodeId};
+use narad_core::controller::verdict::{Course, Loss, Matter, Told as WhatIsTold, Whole, is_full};
+use narad_core::ids::{ByteCount, Name, NodeId};
 use narad_core::metastore::State;
 use narad_core::node::Node;
 use narad_core::plan::{self, Limits, Placement};
@@ -17,6 +17,7 @@ use crate::service::{
     Cause, ClusterView, DrainView, MemberStatus, MemberView, MoveView, QuorumView, Read,
     ServiceError, Verdict,
 };
+use crate::units::counted;
 
 /// What one look at the node shows.
 struct Seen {
@@ -44,6 +45,7 @@ impl NodeService {
         view.drains = views.collect();
         for member in &mut view.members {
             member.bytes = told.bytes_of(&member.id);
+            member.free_bytes = told.of(&member.id).map(|own| own.free_bytes.0);
         }
         judge(&mut view);
         Ok(view)
@@ -102,6 +104,7 @@ fn judge(view: &mut ClusterView) {
     let say = |matter: &Matter| say(*matter, view);
     let mut found: Vec<Verdict> = matters.iter().filter(|one| is_first(one)).map(say).collect();
     found.extend(view.members.iter().filter_map(|member| dead(member, &view.moves)));
+    found.extend(view.members.iter().filter_map(full));
     let drains = view.drains.iter().filter_map(|drain: &DrainView| drain.verdict.clone());
     found.extend(drains.filter(|verdict| !verdict.is_done()));
     found.extend(view.moves.iter().map(of_move));
@@ -131,13 +134,14 @@ fn say(matter: Matter, view: &ClusterView) -> Verdict {
             Advice::passes(Cause::NoLeader, reason, who)
         }
         Matter::Unassigned { partitions } => {
-            let reason = format!("{partitions} partitions have no owner yet");
+            let reason = format!("no owner yet for {}", counted(partitions, "partition"));
             let who = "nobody needs to, as long as a member is alive and stays";
             Advice::passes(Cause::Unassigned, reason, who)
         }
-        Matter::Paused { moves } => paused(&format!("{moves} planned moves")),
+        Matter::Paused { moves } => paused(&counted(moves, "planned move")),
         Matter::Slots { moves } => {
-            let reason = format!("{moves} planned moves wait for a free slot");
+            let planned = counted(moves, "planned move");
+            let reason = format!("{planned} will begin once a slot is free");
             Advice::passes(Cause::Slots, reason, NOBODY)
         }
     };
@@ -165,6 +169,19 @@ fn dead(member: &MemberView, moves: &[MoveView]) -> Option<Verdict> {
         }
     };
     Some(advice.verdict())
+}
+
+/// Says what a member's full disk means.
+fn full(member: &MemberView) -> Option<Verdict> {
+    let (name, free) = (&member.id, ByteCount(member.free_bytes?));
+    let advice = is_full(free).then(|| {
+        Advice::needed(
+            Cause::DiskFull,
+            format!("the disk of {name} is full: it takes no records"),
+            format!("free space on {name}, or move partitions away from it: narad cluster move"),
+        )
+    });
+    advice.map(Advice::verdict)
 }
 
 /// Returns what to do next: remedies first, then whom to look at. What nobody needs to do is left

@@ -14,6 +14,7 @@ use narad_core::node::Node;
 use super::NodeService;
 use super::advice::{Advice, NOBODY};
 use crate::service::{Cause, MoveView, Read, ServiceError, StopView};
+use crate::units::counted;
 
 impl NodeService {
     pub(super) async fn stop_view(
@@ -110,9 +111,10 @@ fn notes(
         ));
     }
     if facts.owned > 0 {
+        let owned = counted(facts.owned, "partition");
         found.push(Advice::passes(
             Cause::OwnerDead,
-            format!("{name} owns {} partitions, which nobody serves meanwhile", facts.owned),
+            format!("nobody serves meanwhile what {name} owns: {owned}"),
             format!(
                 "they stay on its disk; records for them wait at other nodes. After {} s it is \
                  declared dead",
@@ -121,9 +123,10 @@ fn notes(
         ));
     }
     if let Some(records) = backlog.filter(|records| *records > 0) {
+        let records = counted(records, "record");
         found.push(Advice::passes(
             Cause::Backlog,
-            format!("{records} records that {name} has accepted have not reached their owners"),
+            format!("{name} has yet to hand out {records} that it accepted"),
             "they stay on its disk, and go on once it is back",
         ));
     }
@@ -138,9 +141,10 @@ fn for_good_reasons(name: &str, facts: &Standing) -> Vec<Advice> {
             Vec::from([Advice::passes(Cause::Voting, reason, NOBODY)])
         }
         Some(Objection::NotRetired { owned }) => {
+            let owned = counted(owned, "partition");
             let reason = format!(
-                "{name} has not been taken out: its disk may hold records that nobody else has, \
-                 {owned} partitions among them"
+                "{name} has not been taken out: its disk may hold records that nobody else has; it \
+                 owns {owned}"
             );
             let remedy = if facts.draining {
                 format!("narad cluster decommission {name} --wait shows how far it is")

@@ -40,6 +40,7 @@ pub(super) fn member_view(state: &State, leader: Option<NodeId>, member: &Member
         inbound_moves: state.inbound_count(member.id) as u64,
         outbound_moves: state.outbound_count(member.id) as u64,
         bytes: None,
+        free_bytes: None,
     }
 }
 

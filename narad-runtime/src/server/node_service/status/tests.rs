@@ -18,6 +18,7 @@ fn member(text: &str, status: MemberStatus, owned: u64) -> MemberView {
         inbound_moves: 0,
         outbound_moves: 0,
         bytes: None,
+        free_bytes: None,
     }
 }
 
@@ -51,6 +52,11 @@ fn judged(mut view: ClusterView) -> ClusterView {
 fn cases() -> Vec<(ClusterView, Cause)> {
     let dead =
         |owned| vec![member("n1", MemberStatus::Alive, 2), member("n2", MemberStatus::Dead, owned)];
+    let full = {
+        let mut members = calm().members;
+        members[1].free_bytes = Some(4096);
+        members
+    };
     let both_dead = {
         let mut one = moved(1, "n1", "n2", None);
         one.source_dead = true;
@@ -62,6 +68,7 @@ fn cases() -> Vec<(ClusterView, Cause)> {
         (ClusterView { members: dead(2), ..calm() }, Cause::OwnerDead),
         (ClusterView { members: dead(0), ..calm() }, Cause::MemberDead),
         (ClusterView { moves: vec![both_dead], ..calm() }, Cause::DestinationDead),
+        (ClusterView { members: full, ..calm() }, Cause::DiskFull),
         (ClusterView { unassigned: 3, ..calm() }, Cause::Unassigned),
         (ClusterView { planned: 3, paused: true, ..calm() }, Cause::Paused),
         (ClusterView { planned: 3, ..calm() }, Cause::Slots),
