@@ -9,8 +9,8 @@ use super::book::Turn;
 use super::part::{Began, Part, Reign};
 use super::sink::Cx;
 use super::{
-    Oracle, Origin, s01_accepted, s04_hidden_tail, s06_force_gate, s06_reports, s07_position,
-    s08_flip, s09_freeze_exclusion, s15_leaving, s18_authority,
+    Oracle, Origin, l6_reclaim, s01_accepted, s04_hidden_tail, s06_force_gate, s06_reports,
+    s07_position, s08_flip, s09_freeze_exclusion, s15_leaving, s18_authority,
 };
 
 impl Oracle {
@@ -87,7 +87,8 @@ impl Oracle {
                     s09_freeze_exclusion::revoked(part, *token);
                 }
             }
-            Command::ReclaimReady { partition, epoch, .. } => {
+            Command::ReclaimReady { partition, node, epoch } => {
+                l6_reclaim::reclaimed(&self.book, (*node, *partition, *epoch), cx);
                 if let Some(reign) =
                     self.book.part_mut(*partition).and_then(|part| part.reign_mut(*epoch))
                 {

@@ -5,12 +5,15 @@
 //! was left behind must have been produced again, unless the node reports that it still holds it.
 //! Nothing is judged of a partition whose plan or owner changed a moment ago.
 //!
+//! Before the log is told that this has happened, everything that is left behind and that nobody has
+//! consumed is in the node's ingress log, or was.
+//!
 //! A receipt of salvage names what was left behind, exactly, and all of it is in the node's ingress
 //! log or has arrived from there. At the end of the healing every ingress log of a node that is there
 //! is empty and given up, unless a partition that it may have something for is not served, or its
 //! disk fails.
 
-use narad_core::ids::{Epoch, NodeId, PartitionId};
+use narad_core::ids::{Epoch, NodeId, Offset, PartitionId};
 use narad_core::node::Salvaged;
 
 use super::book::Book;
@@ -93,6 +96,35 @@ pub(super) fn salvaged(
         view.records.iter().filter(|(offset, _)| *offset >= from && *offset < salvaged.end);
     if left.any(|(_, id)| !is_known(id)) {
         cx.breach("L6", partition, || format!("{node:?} has not accepted all that it salvages"));
+    }
+}
+
+/// The log is told that what an old owner has left behind was accepted once more: whatever nobody has
+/// consumed of it has been, whether or not it was ever acknowledged.
+pub(super) fn reclaimed(
+    book: &Book,
+    (node, partition, epoch): (NodeId, PartitionId, Epoch),
+    cx: &mut Cx<'_>,
+) {
+    let Some(part) = book.parts.get(&partition).filter(|part| !part.gone) else { return };
+    let pair = part.reigns.windows(2).find(|pair| pair[1].epoch == epoch);
+    let Some([old, new]) = pair.filter(|pair| pair[0].owner == node) else { return };
+    let Some(view) = cx.look.log(node, partition, Directory::Installed(old.data)) else { return };
+    if part.is_damaged(node, old.data) {
+        return;
+    }
+    let log = book.ingress.logs.get(&node);
+    let is_accepted = |id: &u64| log.is_some_and(|log| log.salvaged.contains(id));
+    let is_consumed = |offset: Offset| {
+        let reign = part.lineage(old.epoch, offset);
+        reign.is_none_or(|reign| reign.consumed.contains(offset.0 - reign.start.0))
+    };
+    let from = if new.began == Began::Declared { view.start } else { view.start.max(new.start) };
+    let mut left = view.records.iter().filter(|(offset, _)| *offset >= from);
+    if let Some((offset, id)) = left.find(|(at, id)| !is_accepted(id) && !is_consumed(*at)) {
+        cx.breach("L6", partition, || {
+            format!("{node:?} gives up what it has left behind, and has not accepted record {id} at {offset:?}")
+        });
     }
 }
 

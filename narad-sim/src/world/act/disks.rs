@@ -196,7 +196,11 @@ impl World {
                 continue;
             };
             let disk = self.machines[at].disk.clone();
-            let Some((path, length)) = largest_segment(&disk, &dir) else { continue };
+            let segments = segments(&disk, &dir);
+            let all: u64 = segments.iter().map(|(_, bytes)| bytes).sum();
+            if all == 0 {
+                continue;
+            }
             if let Some(node) = self.machines[at].node {
                 let change = DiskChange::Rotted(partition, directory);
                 self.observe(Fact::Disk { node, change });
@@ -205,11 +209,16 @@ impl World {
                 clippy::cast_precision_loss,
                 clippy::cast_possible_truncation,
                 clippy::cast_sign_loss,
-                reason = "a place in a file of a simulated disk"
+                reason = "a place in files of a simulated disk"
             )]
-            let first = ((length as f64 * position) as u64).min(length.saturating_sub(1));
-            for byte in first..length.min(first + bytes) {
-                disk.rot(&path, usize::try_from(byte).unwrap_or(0), 0x10);
+            let mut first = ((all as f64 * position) as u64).min(all - 1);
+            let mut left = bytes;
+            for (path, length) in segments {
+                for byte in first..length.min(first.saturating_add(left)) {
+                    disk.rot(&path, usize::try_from(byte).unwrap_or(0), 0x10);
+                    left -= 1;
+                }
+                first = first.saturating_sub(length);
             }
             return;
         }
@@ -241,15 +250,18 @@ impl World {
     }
 }
 
-fn largest_segment(disk: &MemDisk, dir: &Path) -> Option<(PathBuf, u64)> {
-    let entries = disk.list(dir).ok()?;
-    entries
-        .iter()
-        .filter(|entry| Path::new(&entry.name).extension().is_some_and(|end| end == "seg"))
-        .filter_map(|entry| {
-            let path = dir.join(&entry.name);
+/// The segments of a directory that have any bytes, in the order of their records, with their lengths.
+fn segments(disk: &MemDisk, dir: &Path) -> Vec<(PathBuf, u64)> {
+    let entries = disk.list(dir).unwrap_or_default();
+    let names = entries.iter().map(|entry| Path::new(&entry.name));
+    let mut segments: Vec<(PathBuf, u64)> = names
+        .filter(|name| name.extension().is_some_and(|end| end == "seg"))
+        .filter_map(|name| {
+            let path = dir.join(name);
             let bytes = disk.metadata(&path).ok()??.bytes;
             (bytes > 0).then_some((path, bytes))
         })
-        .max_by_key(|(_, bytes)| *bytes)
+        .collect();
+    segments.sort();
+    segments
 }
