@@ -205,6 +205,11 @@ impl Stage {
     pub(super) fn outlive(&mut self, listing: &Listing) {
         self.check_due = true;
         self.outlived = true;
+        self.hear(listing);
+    }
+
+    /// Takes from a listing that nothing else is done with how far consumers could see (H13).
+    pub(super) fn hear(&mut self, listing: &Listing) {
         let same_epoch = |working: &&mut Manifest| working.epoch == listing.epoch;
         if let Some(working) = self.working.as_mut().filter(same_epoch) {
             working.hwm = working.hwm.max(listing.hwm);

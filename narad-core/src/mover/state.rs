@@ -87,7 +87,7 @@ impl State {
             Self::Installing(state) => state.done(op, &outcome, cx),
             Self::Flipping(state) => state.done(op, outcome, cx),
             Self::Promoting(state) => state.done(op, outcome, cx),
-            Self::Closing(state) => state.proceed(cx),
+            Self::Closing(state) => state.done(&outcome, cx),
             // The answer to a flip whose win the row had shown already.
             Self::Over(_) => self,
             Self::Waiting(_) => unreachable!("nothing that a step waits for runs in a pause"),

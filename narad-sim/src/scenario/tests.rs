@@ -130,6 +130,8 @@ fn drawn_scenarios_leave_nothing_out() {
     let meant = [
         "start",
         "crash-after",
+        "restart",
+        "save-disk",
         "resume",
         "heal",
         "clock-jump",

@@ -89,6 +89,28 @@ fn promotion_waits_to_the_millisecond() {
     assert_eq!(world.replicated.flips, 0);
 }
 
+/// H13, S6: a listing that is answered when the source has just been dead for long enough is not gone on
+/// with, and what it says of the watermark holds all the same.
+#[test]
+fn a_listing_that_comes_late_still_says_what_is_visible() {
+    let mut world = staged(0);
+    let due = world.now.after(world.promote_after);
+    while world.mover.progress().phase != Phase::Waiting {
+        assert!(world.step());
+    }
+    // It is reached again, and has not registered yet.
+    world.source.reachable = true;
+    world.source.produce(1);
+    world.until("list", world.count("list") + 1);
+    world.now = world.now.max(due);
+    world.deliver(Event::Wake);
+    assert_eq!(world.mover.progress().phase, Phase::Closing);
+    world.run();
+    let refusal = Refusal::Behind { end: Offset(60), visible: Offset(61) };
+    assert_eq!(world.mover.progress().waiting, Some(Waiting::PromoteRefused(refusal)));
+    assert_eq!(world.replicated.flips, 0);
+}
+
 /// R64, `case_074`: a source that was never reached is never promoted over.
 #[test]
 fn a_session_that_never_was_promotes_nothing() {

@@ -94,18 +94,18 @@ impl AbstractLog {
         if from.0 + 1 < self.first.0 {
             // Its entries are gone; only a leader has a snapshot for it.
             if hears && takes_part && !self.is_halted {
-                // A snapshot that does not name its receiver would be ignored.
-                let names = |state: &State| state.configuration().contains(node);
-                let image = self.images.back().filter(|image| names(image)).cloned();
-                let fresh = || names(&self.state).then(|| Arc::new(self.state.clone()));
-                let Some(image) = image.or_else(fresh) else { return };
-                self.give_snapshot(node, image);
-                self.apply_soon(node);
+                match self.snapshot_for(node) {
+                    Some(image) => {
+                        self.give_snapshot(node, image);
+                        self.apply_soon(node);
+                    }
+                    None => self.retry_soon(node),
+                }
             }
             return;
         }
         let skips = hears && takes_part && !is_leader && lag.is_zero() && !self.is_halted;
-        if skips && self.fate.happens(self.faults.skip) {
+        if skips && self.fate.happens(self.faults.skip) && self.state.applied() <= self.reached() {
             let state = Arc::new(self.state.clone());
             return self.give_snapshot(node, state);
         }
@@ -129,6 +129,31 @@ impl AbstractLog {
             self.members.get_mut(&node).expect("it was there").awaits.entries = true;
             self.schedule(wait, Due::Apply(node));
         }
+    }
+
+    /// How far the node has come that has come furthest: a snapshot is what somebody has applied.
+    fn reached(&self) -> LogIndex {
+        self.members.values().map(|member| member.applied).max().unwrap_or_default()
+    }
+
+    /// Returns the newest snapshot that there can be for a node.
+    fn snapshot_for(&self, node: NodeId) -> Option<Arc<State>> {
+        let reached = self.reached();
+        // One that does not name its receiver would be ignored.
+        let fits = |state: &State| {
+            state.applied() <= reached
+                && state.applied().0 + 1 >= self.first.0
+                && state.configuration().contains(node)
+        };
+        let image = self.images.iter().rev().find(|image| fits(image)).cloned();
+        image.or_else(|| fits(&self.state).then(|| Arc::new(self.state.clone())))
+    }
+
+    /// Has a node ask again in a moment for what nobody can give it yet.
+    fn retry_soon(&mut self, node: NodeId) {
+        const MOMENT: Duration = Duration::from_millis(50);
+        self.members.entry(node).or_default().awaits.entries = true;
+        self.schedule(MOMENT, Due::Apply(node));
     }
 
     fn give_snapshot(&mut self, node: NodeId, state: Arc<State>) {

@@ -10,8 +10,7 @@ use crate::scenario::{Action, Bytes, Chance, Files, Label};
 impl Draft<'_> {
     /// Quarantines that end, losses that are declared, damage that is given up, topics that go when
     /// a copy of them has just been set aside, acknowledgements of what nobody has seen, words and
-    /// thaws that come when the world has moved on, reports that are lost, a salvage that fails,
-    /// disks that are set back.
+    /// thaws that come when the world has moved on, reports that are lost, a salvage that fails.
     pub(super) fn extras(&mut self) {
         let likely = |leans: bool, percent: u64| if leans { percent * 2 } else { percent };
         if self.dice.happens(likely(self.leans(Bias::Disk), 35)) {
@@ -49,10 +48,6 @@ impl Draft<'_> {
         if self.dice.happens(if leans { 25 } else { 8 }) {
             self.gadgets += 1;
             gadget::refused_at_first(self);
-        }
-        if self.dice.happens(if self.leans(Bias::Disk) { 25 } else { 5 }) {
-            self.gadgets += 1;
-            gadget::staged_again(self);
         }
     }
 

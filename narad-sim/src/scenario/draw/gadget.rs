@@ -12,7 +12,7 @@ use super::strike::{AT_DESTINATION, AT_SOURCE, Blow, IN_LOG};
 use super::{Bias, Draft};
 use crate::scenario::{Step, Via};
 
-pub(super) use alone::{refused_at_first, staged_again, untold};
+pub(super) use alone::{refused_at_first, untold};
 pub(super) use hunted::promoted;
 pub(super) use slow::{thaw_of_a_past_life, word_of_an_earlier_life, word_of_who_leads};
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::super::Draft;
 use super::death;
 use crate::scenario::step::{Filter, On, Stage, Step, When};
-use crate::scenario::{Action, Failure, Label, MetastoreKind, Platter, Rate, Who};
+use crate::scenario::{Action, Failure, Label, Rate, Who};
 
 /// H12: what an owner tells the log of its watermarks is lost, nothing is written afterwards, and the
 /// move goes on for long: the owner must say it again, although it is no news to itself.
@@ -48,28 +48,6 @@ pub(in crate::scenario::draw) fn refused_at_first(draft: &mut Draft<'_>) {
     let salvage = On { filter, ..On::new(Stage::Effect, "salvage") };
     let with = *draft.dice.pick(&[Failure::Disk, Failure::DiskFull, Failure::TimedOut]);
     draft.push(Step::new(When::on(salvage), Action::Fail { with }));
-}
-
-/// H25: a node becomes the owner, and comes back with its disk as it was when its copy was staged.
-pub(in crate::scenario::draw) fn staged_again(draft: &mut Draft<'_>) {
-    if draft.scenario.cluster.metastore != MetastoreKind::Abstract {
-        // A replica that was set back may have forgotten what it had voted for.
-        return;
-    }
-    let (partition, machine, start) = (draft.partition(), draft.founder(), draft.moment());
-    let node = Who::Node(machine);
-    let there = Action::Move { partition: partition.clone(), to: node.clone(), through: None };
-    draft.push(Step::new(start, there));
-    let image = format!("{}-of-copy", draft.label("image"));
-    let mut staged = Draft::first(Stage::Effect, "prepare", &partition);
-    staged.filter.node = Some(node.clone());
-    let save = Action::SaveDisk { node: machine };
-    draft.push(Step::new(When::on(staged), save).labelled(&image));
-    let flip = Draft::first(Stage::Committed, "flip", &partition);
-    let after = draft.dice.millis_by_100(100, 2_000);
-    let when = When { on: Some(flip), after, ..since(&image) };
-    let of = Some(Label(image));
-    draft.push(Step::new(when, Action::Restart { node, disk: Platter::Saved, of, from: None }));
 }
 
 fn since(label: &str) -> When {
