@@ -100,6 +100,8 @@ pub struct AbstractLog {
     is_halted: bool,
     /// States to start and to catch up from, oldest first.
     images: VecDeque<Arc<State>>,
+    /// The last entry that anybody was told of.
+    reached: LogIndex,
     /// What the leader has and has not committed.
     tail: VecDeque<Uncommitted>,
     leader: Option<NodeId>,
@@ -214,6 +216,7 @@ impl AbstractLog {
             state: genesis,
             is_halted: false,
             images: [image].into(),
+            reached: born,
             tail: VecDeque::new(),
             leader: None,
             last_leader: None,

@@ -220,10 +220,10 @@ impl AbstractLog {
         if self.images.len() > Self::IMAGES_MAX {
             self.images.pop_front();
         }
-        // A leader drops nothing that it has not applied itself.
+        // A leader drops nothing that its own disk has no snapshot of.
         let leader = self.leader.and_then(|leader| self.members.get(&leader));
-        let applied = leader.map_or(0, |leader| leader.applied.0);
-        let dropped = applied.min(self.last().0.saturating_sub(self.pace.keep_entries));
+        let imaged = leader.map_or(0, |leader| leader.durable.image.applied().0);
+        let dropped = imaged.min(self.last().0.saturating_sub(self.pace.keep_entries));
         while self.first.0 <= dropped {
             self.items.pop_front();
             self.first.0 += 1;

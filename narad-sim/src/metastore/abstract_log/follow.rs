@@ -40,8 +40,8 @@ impl AbstractLog {
         self.now = self.now.max(now);
         let behind = self.members.get(&node).is_some_and(|member| member.applied < self.last());
         let can = behind && self.hears(node, reach) && self.state.configuration().contains(node);
-        if can && !self.is_halted {
-            let state = Arc::new(self.state.clone());
+        let state = self.fresh_snapshot().filter(|_| can && !self.is_halted);
+        if let Some(state) = state {
             self.give_snapshot(node, state);
         }
         can
@@ -105,8 +105,10 @@ impl AbstractLog {
             return;
         }
         let skips = hears && takes_part && !is_leader && lag.is_zero() && !self.is_halted;
-        if skips && self.fate.happens(self.faults.skip) && self.state.applied() <= self.reached() {
-            let state = Arc::new(self.state.clone());
+        if skips
+            && self.fate.happens(self.faults.skip)
+            && let Some(state) = self.fresh_snapshot()
+        {
             return self.give_snapshot(node, state);
         }
         self.grant(node, from, known, lag);
@@ -131,22 +133,23 @@ impl AbstractLog {
         }
     }
 
-    /// How far the node has come that has come furthest: a snapshot is what somebody has applied.
-    fn reached(&self) -> LogIndex {
-        self.members.values().map(|member| member.applied).max().unwrap_or_default()
+    /// Returns a snapshot of all there is, if somebody has applied it: nobody else could make one.
+    fn fresh_snapshot(&self) -> Option<Arc<State>> {
+        (self.state.applied() <= self.reached).then(|| Arc::new(self.state.clone()))
     }
 
     /// Returns the newest snapshot that there can be for a node.
     fn snapshot_for(&self, node: NodeId) -> Option<Arc<State>> {
-        let reached = self.reached();
         // One that does not name its receiver would be ignored.
-        let fits = |state: &State| {
-            state.applied() <= reached
+        let fits = |state: &Arc<State>| {
+            state.applied() <= self.reached
                 && state.applied().0 + 1 >= self.first.0
                 && state.configuration().contains(node)
         };
-        let image = self.images.iter().rev().find(|image| fits(image)).cloned();
-        image.or_else(|| fits(&self.state).then(|| Arc::new(self.state.clone())))
+        let kept = self.members.values().map(|member| &member.durable.image);
+        let images = self.images.iter().chain(kept).filter(|image| fits(image));
+        let image = images.max_by_key(|image| image.applied()).cloned();
+        image.or_else(|| self.fresh_snapshot().filter(fits))
     }
 
     /// Has a node ask again in a moment for what nobody can give it yet.
@@ -205,6 +208,7 @@ impl AbstractLog {
         }
         let index = LogIndex(member.applied.0 + 1);
         member.applied = index;
+        self.reached = self.reached.max(index);
         let old = member.durable.image.applied().0 + self.pace.snapshot_entries.max(1) <= index.0;
         if old && let Some(image) = self.images.iter().rev().find(|image| image.applied() == index)
         {

@@ -85,6 +85,8 @@ pub(super) struct World {
     pub(super) wires: Wires,
     pub(super) now: Time,
     pub(super) processes: BTreeMap<NodeId, Process>,
+    /// Where the log begins.
+    born: LogIndex,
     /// What each index was to whoever was told of it.
     pub(super) history: BTreeMap<LogIndex, Event>,
     pub(super) restored: Vec<State>,
@@ -101,6 +103,7 @@ impl World {
         let genesis = founded((1..=voters).map(n), &Policy::default(), who);
         let pace = Pace { snapshot_entries: 8, keep_entries: 4, ..Pace::default() };
         let mut world = Self {
+            born: genesis.applied(),
             log: AbstractLog::new(genesis, pace, faults, &Random::root(seed)),
             wires: Wires::default(),
             now: Time::ZERO,
@@ -167,6 +170,8 @@ impl World {
             Event::Restored(state) => {
                 assert!(state.applied() > process.applied, "a snapshot goes forwards");
                 assert!(state.configuration().contains(node), "a snapshot names its receiver");
+                let told = self.history.keys().next_back().copied().unwrap_or_default();
+                assert!(state.applied() <= told.max(self.born), "somebody was there");
                 process.applied = state.applied();
                 self.restored.push(State::clone(state));
                 return;
