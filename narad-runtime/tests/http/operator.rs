@@ -315,7 +315,7 @@ async fn status_is_one_page() {
     prints(&node, &["cluster", "status"], &["narad-1 leads", "done: nothing moves"]).await;
     cluster.change(|state| state.shown.status = Some(page()));
     let words = [
-        "narad-1 leads; 2 of 2 voters are alive, 2 are needed",
+        "narad-1 leads; 2 of 2 voters alive, 2 needed",
         "12 partitions, 2 of them NOT SERVED, 1 without an owner yet; 3 moves under way, 3 to come",
         "moves are PAUSED",
         "narad-4 leaves: waiting: narad-1 does not answer narad-4",

@@ -59,8 +59,10 @@ fn head(view: &ClusterView) -> String {
         .as_ref()
         .map_or_else(|| "NOBODY leads".to_owned(), |leader| format!("{leader} leads"));
     let QuorumView { voters, alive, needed } = &view.quorum;
-    let mut text =
-        format!("{leader}; {alive} of {} voters are alive, {needed} are needed\n", voters.len());
+    let mut text = format!(
+        "{leader}; {alive} of {} alive, {needed} needed\n",
+        counted(voters.len() as u64, "voter")
+    );
     text.push_str(&counted(view.partitions, "partition"));
     if view.unserved > 0 {
         let _ = write!(text, ", {} of them NOT SERVED", view.unserved);

@@ -104,10 +104,10 @@ fn judge(view: &mut ClusterView) {
     let say = |matter: &Matter| say(*matter, view);
     let mut found: Vec<Verdict> = matters.iter().filter(|one| is_first(one)).map(say).collect();
     found.extend(view.members.iter().filter_map(|member| dead(member, &view.moves)));
-    found.extend(view.members.iter().filter_map(full));
     let drains = view.drains.iter().filter_map(|drain: &DrainView| drain.verdict.clone());
     found.extend(drains.filter(|verdict| !verdict.is_done()));
     found.extend(view.moves.iter().map(of_move));
+    found.extend(view.members.iter().filter_map(full));
     found.extend(matters.iter().filter(|one| !is_first(one)).map(say));
     view.next = next(&found, view.planned > 0);
     let courses: Vec<Course> = found.iter().map(Verdict::course).collect();
@@ -177,7 +177,7 @@ fn full(member: &MemberView) -> Option<Verdict> {
     let advice = is_full(free).then(|| {
         Advice::needed(
             Cause::DiskFull,
-            format!("the disk of {name} is full: it takes no records"),
+            format!("the disk of {name} is full"),
             format!("free space on {name}, or move partitions away from it: narad cluster move"),
         )
     });
@@ -222,11 +222,11 @@ fn done(view: &ClusterView) -> Verdict {
     let staying = view.members.iter().filter(|member| member.status == MemberStatus::Alive);
     let QuorumView { voters, alive, needed } = &view.quorum;
     let proof = format!(
-        "all {} partitions are served, by {} members; nothing moves, and no move would balance them \
-         better; {alive} of {} voters are alive, {needed} are needed",
-        view.partitions,
-        staying.count(),
-        voters.len()
+        "all is served: {}, by {}; nothing moves, and no move would balance it better; {alive} of {} \
+         alive, {needed} needed",
+        counted(view.partitions, "partition"),
+        counted(staying.count() as u64, "member"),
+        counted(voters.len() as u64, "voter")
     );
     Verdict::Done { proof }
 }

@@ -114,9 +114,9 @@ fn notes(
         let owned = counted(facts.owned, "partition");
         found.push(Advice::passes(
             Cause::OwnerDead,
-            format!("nobody serves meanwhile what {name} owns: {owned}"),
+            format!("{name} owns {owned}, not served meanwhile"),
             format!(
-                "they stay on its disk; records for them wait at other nodes. After {} s it is \
+                "its disk keeps everything, and new records wait at other nodes. After {} s it is \
                  declared dead",
                 dead_timeout.as_secs()
             ),

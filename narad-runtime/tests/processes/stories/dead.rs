@@ -20,7 +20,7 @@ async fn dead_nodes_are_told_by_the_command_alone() {
     for partition in 0..5 {
         ledger.fill(&cluster.client(), TOPIC, partition, 2 << 20, 32 << 10).await;
     }
-    cluster_is(&cluster, "done", "", &["all 5 partitions are served"]).await;
+    cluster_is(&cluster, "done", "", &["all is served: 5 partitions"]).await;
     whoever_of_two_dies_has_a_word(&mut cluster).await;
     a_lost_answer_changes_nothing(&mut cluster).await;
     ledger.check(&cluster.client(), TOPIC, &[0, 1, 2, 3, 4]).await;
@@ -48,11 +48,11 @@ async fn whoever_of_two_dies_has_a_word(cluster: &mut Cluster) {
     cluster.node("n4").kill();
     let words = ["n4 is dead; n5 goes on serving", "narad cluster resume"];
     move_is(cluster, at, "waiting", "destination_dead", &words).await;
-    let words = ["n4 is dead, and its disk alone holds 1 partitions", "start n4 again"];
+    let words = ["n4 is dead, and its disk alone holds 1 partition", "start n4 again"];
     let view = cluster_is(cluster, "blocked", "owner_dead", &words).await;
     assert_eq!(view["unserved"], 1, "only what it owns: {view}");
     assert!(takes(cluster, partition).await, "its owner lives");
-    let words = ["its disk alone holds 1 partitions", "nothing was changed"];
+    let words = ["its disk alone holds 1 partition", "nothing was changed"];
     ask(cluster, "cluster decommission n4 --yes").ended(REFUSED, &words);
     ask(cluster, "cluster forget n4 --yes").ended(REFUSED, &["its disk alone holds"]);
 

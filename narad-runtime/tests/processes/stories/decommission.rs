@@ -31,7 +31,7 @@ async fn decommission_is_told_by_the_command_alone() {
         let bytes = if ["n4", "n5"].contains(&owner.as_str()) { FAT } else { 64 << 10 };
         ledger.fill(&cluster.client(), TOPIC, partition, bytes, 32 << 10).await;
     }
-    cluster_is(&cluster, "done", "", &["all 10 partitions are served"]).await;
+    cluster_is(&cluster, "done", "", &["all is served: 10 partitions"]).await;
     publish_while(&mut cluster, async |cluster: &mut Cluster| {
         nothing_changes_before_it_can_end(cluster);
         if small {
@@ -131,7 +131,7 @@ async fn who_leaves_takes_nothing_more(cluster: &Cluster) {
     move_is(cluster, (TOPIC, partition.into()), "progressing", "", &["eta_ms"]).await;
     a_narrow_terminal_shows_what_counts(cluster, &place).await;
     let view = ask(cluster, "cluster decommission n5 --yes").ended(OK, &[]).json;
-    assert!(view["warnings"].to_string().contains("1 moves to n5 are given up"), "{view}");
+    assert!(view["warnings"].to_string().contains("1 move to n5 will be given up"), "{view}");
     told(cluster, "cluster moves", "nothing moves to n5", |view| {
         moving(view, (TOPIC, partition.into())).is_none_or(|one| one["to"] != "n5")
     })

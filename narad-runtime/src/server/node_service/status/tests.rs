@@ -94,7 +94,7 @@ fn each_trouble_has_its_verdict_and_says_what_is_next() {
 fn a_calm_cluster_is_done_with_a_proof() {
     let view = judged(calm());
     let Verdict::Done { proof } = &view.verdict else { panic!("{:?}", view.verdict) };
-    assert!(proof.starts_with("all 4 partitions are served, by 2 members"), "{proof}");
+    assert!(proof.starts_with("all is served: 4 partitions, by 2 members; "), "{proof}");
     assert!(view.next.is_empty());
 }
 
