@@ -150,6 +150,7 @@ fn a_version_that_this_build_does_not_have_halts() {
     assert_eq!(world.applies(9, raise(0)), Applied::Done);
     assert_eq!(world.state.version(), SUPPORTED_VERSION);
     assert!(world.state.admits(create("a", 1).version()));
+    assert_eq!(create("a", 1).version(), 1, "the first build knew it");
     assert!(!world.state.admits(SUPPORTED_VERSION + 1));
     let proposal = world.proposal(9);
     let to = SUPPORTED_VERSION + 1;

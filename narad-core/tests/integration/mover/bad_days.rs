@@ -153,6 +153,23 @@ fn the_longest_freeze_is_kept() {
     assert!(world.source.freezes >= 2);
 }
 
+/// H22, L2: a disk that hangs while the copy is installed freezes the source no longer than that either.
+#[test]
+fn an_installation_that_hangs_ends_with_the_longest_freeze() {
+    let mut world = world();
+    world.until("install", 1);
+    let installed = world.inbox.pop_back().expect("it was answered");
+    let longest = world.mover.deadline().expect("the source is frozen");
+    world.now = longest.at;
+    world.deliver(Event::Wake);
+    world.flush();
+    assert_eq!((world.count("release"), world.mover.progress().phase), (1, Phase::Closing));
+    world.inbox.push_back(installed);
+    world.run();
+    world.assert_moved();
+    assert!(world.notes.contains(&Note::Waiting(Waiting::FreezeMax)));
+}
+
 /// R21, R42, `case_049`, H16: a bit flips on the destination's disk: the copy is not installed, and
 /// in the end it is copied again.
 #[test]
