@@ -9,7 +9,7 @@ use narad_core::freeze::handoff::FreezeFault;
 use narad_core::ids::*;
 use narad_core::metastore::*;
 use narad_core::node::Outcome;
-use narad_core::node::{Effect, Event, Gating, GatingOutcome, Node, Note, Operation};
+use narad_core::node::{Effect, Event, Gating, GatingOutcome, Node, Note, Operation, Stop};
 use narad_core::peer::{Answer, Refusal, Request, RequestId};
 use narad_core::time::Instant;
 
@@ -245,4 +245,21 @@ fn nothing_is_served_before_the_registration() {
     assert!(!opened(&out) && !bench.node.is_registered());
     bench.register(1, 2);
     assert_eq!(bench.node.serving(partition), Some(Epoch(1)));
+}
+
+/// What this build cannot apply ends the node: whatever it did from then on would rest on a state that
+/// nobody shares.
+#[test]
+fn an_entry_that_cannot_be_applied_stops_the_node() {
+    let mut bench = Bench::new();
+    let (index, to) = (LogIndex(bench.state.applied().0 + 1), SUPPORTED_VERSION + 1);
+    let proposal = ProposalId { node: n(2), incarnation: Incarnation(900), sequence: 1 << 20 };
+    let entry = Entry { proposal, by: n(2), command: Command::RaiseVersion { to } };
+    bench.node.handle(bench.now, Event::Committed { index, entry }, &mut bench.out);
+    let stops = bench.out.drain().filter_map(|effect| match effect {
+        Effect::Stop(stop) => Some(stop),
+        _ => None,
+    });
+    let halt = Halt::VersionUnsupported { index, to };
+    assert_eq!(stops.collect::<Vec<_>>(), [Stop::Halted(halt)]);
 }
