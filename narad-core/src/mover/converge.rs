@@ -241,6 +241,21 @@ mod tests {
         assert!((28..=31).contains(&tail) && after < Duration::from_secs(3), "{tail} {after:?}");
     }
 
+    /// R33: before anything is known of the rate of the copy, no writer outpaces it.
+    #[test]
+    fn nobody_outpaces_a_copy_whose_rate_is_not_known() {
+        let config = Config::new(1);
+        let mut convergence = Convergence::default();
+        for passes in 1..=3 {
+            let now = Instant::ORIGIN.after(config.pass_interval * passes);
+            let (tail, freeze_ms) = (config.lag_bytes * u64::from(4 + passes), None);
+            let (copy_rate, write_rate, throttled) = (0, 1, false);
+            let sight = Sight { now, tail, freeze_ms, copy_rate, write_rate, throttled };
+            convergence.passes = passes;
+            assert_eq!(convergence.judge(sight, &config), Judgement::Copy, "{passes}");
+        }
+    }
+
     /// Time under the throttle is no stall.
     #[test]
     #[should_panic(expected = "copying never stops")]
