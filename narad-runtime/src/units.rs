@@ -22,6 +22,7 @@ pub(crate) fn split(text: &str) -> Option<(u64, &str)> {
     Some((number.parse().ok()?, unit.trim_start()))
 }
 /// Returns `noun` for one, and with an s for any other number.
+#[cfg(feature = "cli")]
 pub(crate) fn counted(number: impl Into<u64>, noun: &str) -> String {
     match number.into() {
         1 => format!("1 {noun}"),
