@@ -21,6 +21,7 @@ pub(crate) fn split(text: &str) -> Option<(u64, &str)> {
     let (number, unit) = text.split_at(digits);
     Some((number.parse().ok()?, unit.trim_start()))
 }
+
 /// Returns `noun` for one, and with an s for any other number.
 #[cfg(feature = "cli")]
 pub(crate) fn counted(number: impl Into<u64>, noun: &str) -> String {
