@@ -307,8 +307,8 @@ impl Loss {
 /// use some before anybody looks again.
 const ROOM_MIN: ByteCount = ByteCount(2 << 20);
 
-/// Says whether a disk with so much room left counts as full: its node takes in neither records nor
-/// decisions, however well it is otherwise, until somebody frees space.
+/// Says whether a disk with so much room left counts as full: its node decides nothing
+/// more, and takes no more records than fit into what it has reserved, until somebody frees space.
 #[must_use]
 pub const fn is_full(free: ByteCount) -> bool {
     free.0 < ROOM_MIN.0
